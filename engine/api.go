@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+
+	"ringlog/buffer"
+	"ringlog/engine/disk"
+	"ringlog/record"
+)
+
+// Errors that the engine answers with, wrapped with the log's label. A failed disk
+// operation is wrapped beside ErrPoisoned.
+var (
+	// ErrPoisoned is returned after a failed write or flush: the first error,
+	// wrapped, answers every later append until the log is reopened.
+	ErrPoisoned = errors.New("engine: log is poisoned by an earlier disk failure")
+	// ErrNoSpace is returned when the disk has no room for the log's next
+	// bytes; it ends by itself when space returns.
+	ErrNoSpace = errors.New("engine: no space left for the log")
+	// ErrOffsetOutOfRange is returned for a read below Start or above the
+	// reader's bound.
+	ErrOffsetOutOfRange = errors.New("engine: offset out of range")
+	// ErrCorrupt is returned when stored bytes are not what was written; the range is named and never served.
+	ErrCorrupt = errors.New("engine: stored data is corrupt")
+	// ErrClosed is returned when the log or the engine is closed or deleted.
+	ErrClosed = errors.New("engine: log is closed")
+	// ErrUnknownLog is returned for a log id that is not open here.
+	ErrUnknownLog = errors.New("engine: no such log")
+	// ErrNewerFormat is returned when a stored file was written by a newer version.
+	ErrNewerFormat = errors.New("engine: data was written by a newer version")
+)
+
+// LogID names one replica incarnation; fresh at every creation, never reused.
+type LogID [16]byte
+
+// String returns the id as 32 hex digits, which is also its directory's name.
+func (id LogID) String() string { return hex.EncodeToString(id[:]) }
+
+// LogConfig is what a log needs to know of its topic's configuration. Zero
+// values are replaced by Kafka's defaults, flush.messages by 1.
+type LogConfig struct {
+	SegmentBytes       int64 // segment.bytes
+	SegmentMillis      int64 // segment.ms
+	RetentionMillis    int64 // retention.ms; -1 keeps for ever
+	RetentionBytes     int64 // retention.bytes; -1 is no limit
+	IndexIntervalBytes int32 // index.interval.bytes
+	FlushMessages      int64 // flush.messages: 1 acknowledges what is durable, more relaxes to written
+	FlushMillis        int64 // flush.ms: bounds how long a relaxed topic stays unflushed; 0 is never by time
+	FileDeleteMillis   int64 // file.delete.delay.ms
+	Delete             bool  // cleanup.policy contains delete
+}
+
+// LogSpec describes a log to open or create.
+type LogSpec struct {
+	ID      LogID
+	Label   string // "orders-3": for people, logs and metrics; never part of a path
+	Config  LogConfig
+	Replica Replica
+}
+
+// Options configures an Engine.
+type Options struct {
+	// OpenDisk is called on the shard's own locked thread; the Disk belongs to it.
+	OpenDisk func() (disk.Disk, error)
+	// Tail holds appended bytes until they are durable and, after that, as
+	// evictable cache for readers at the tail.
+	Tail *buffer.Pool
+	// Cold holds what is read back from disk for readers behind the tail.
+	Cold *buffer.Pool
+	// FilesOpenMax bounds the descriptors that the engine keeps open (LRU).
+	FilesOpenMax int
+	// CheckpointInterval is how often the recovery checkpoint is replaced; 0 is 5 s.
+	CheckpointInterval time.Duration
+	// RetentionInterval is log.retention.check.interval.ms; 0 is 5 min.
+	RetentionInterval time.Duration
+	// NowMillis is wall-clock time in Unix milliseconds; nil is the system's.
+	NowMillis func() int64
+	// Monotonic is a clock that never steps back; nil is the system's.
+	Monotonic func() time.Duration
+	Logger    *slog.Logger
+}
+
+// Append is one batch for one log.
+type Append struct {
+	// Log is where it goes; set by the caller.
+	Log *Log
+	// Batch is one whole checked v2 batch. The engine patches base offset and
+	// leader epoch in place and copies it; its memory must stay until
+	// AppendOwner.Consumed.
+	Batch record.Batch
+
+	// BaseOffset, StartOffset and Err are the answer, set before AppendOwner.Answered.
+	BaseOffset  int64
+	StartOffset int64
+	Err         error
+
+	group *AppendGroup
+}
+
+// AppendGroup is what one produce request asks of the engine: one message and
+// one wake for all its partitions.
+type AppendGroup struct {
+	Appends []Append
+	Owner   AppendOwner
+
+	unconsumed, unanswered int // the shard's
+	next                   *AppendGroup
+}
+
+// AppendOwner is told, on the shard's thread, how a group fares. Its methods
+// must not block; after Answered the engine holds no reference to the group.
+type AppendOwner interface {
+	// Consumed is called once, when no batch of the group is referenced any
+	// more: the request's frame may be released.
+	Consumed(group *AppendGroup)
+	// Answered is called once, after Consumed, when every Append has its answer.
+	Answered(group *AppendGroup)
+}
+
+// ReadPart asks one log for batches.
+type ReadPart struct {
+	Log      *Log
+	Offset   int64
+	BytesMax int
+
+	// The answer. Batches are whole batches in order, as slices of memory that stays
+	// until Read.Release; the first may begin below Offset. Only the first
+	// non-empty part of a Read may exceed BytesMax (KIP-74).
+	Batches   [][]byte
+	Bytes     int
+	Frontiers Frontiers
+	Err       error
+
+	read *Read
+}
+
+// Read asks for batches of one or more logs and waits for them if need be:
+// Kafka's fetch. Parts are read in order; it is answered when BytesMin bytes are
+// there, a part has an error, or Wait has passed since Engine.Read.
+type Read struct {
+	Parts    []ReadPart
+	BytesMax int
+	BytesMin int
+	Wait     time.Duration
+	// Done is called exactly once, on the shard's thread; it must not block.
+	Done func(*Read)
+
+	memory []*buffer.Buffer // what the slices live in
+	state  readState        // the shard's
+}
+
+// LogStatus is what tools and metrics show of a log.
+type LogStatus struct {
+	ID        LogID
+	Label     string
+	Frontiers Frontiers
+	Epoch     int32
+	Bytes     int64 // of all segments, without prepared space
+	Segments  []SegmentStatus
+	Err       error // why it is poisoned, or nil
+}
+
+// SegmentStatus is one segment of a LogStatus.
+type SegmentStatus struct {
+	BaseOffset   int64
+	NextOffset   int64
+	Bytes        int64
+	MaxTimestamp int64 // Unix milliseconds, -1 when empty
+}
+
+// API is the whole surface of an Engine, written down so that the layers above
+// can be tested against a stand-in. All methods are safe for use by any
+// goroutine; Append, Read and Cancel never block.
+type API interface {
+	// Append hands group to its shard. Groups submitted by one goroutine reach
+	// a log in that order.
+	Append(group *AppendGroup)
+	// Read hands read to its shard.
+	Read(read *Read)
+	// Cancel makes a parked Read answer now with what is there; harmless when it was answered.
+	Cancel(read *Read)
+
+	// Log returns an open log.
+	Log(id LogID) (*Log, bool)
+	// Create makes a log; it returns when its name is durable.
+	Create(ctx context.Context, spec LogSpec) (*Log, error)
+	// Delete closes a log, answers what is parked with ErrClosed, and removes its files slowly.
+	Delete(ctx context.Context, id LogID) error
+	// Configure changes a log's configuration.
+	Configure(ctx context.Context, id LogID, config LogConfig) error
+	// Lead makes the replica leader under epoch, which is recorded with the next append.
+	Lead(ctx context.Context, id LogID, epoch int32) error
+	// AdvanceStart raises the start offset (DeleteRecords), durably.
+	AdvanceStart(ctx context.Context, id LogID, offset int64) error
+	// Truncate removes everything at and above offset, durably (rule 7).
+	Truncate(ctx context.Context, id LogID, offset int64) error
+	// EpochEnd answers OffsetForLeaderEpoch: the largest epoch ≤ epoch that
+	// the log knows, and the offset where it ends; -1, -1 when there is none.
+	EpochEnd(ctx context.Context, id LogID, epoch int32) (int32, int64, error)
+	// TimeHint returns an offset at or below the first record whose timestamp
+	// is ≥ millis, near enough that reading on from there finds it within an
+	// index interval; ok is false when no batch has such a timestamp.
+	// MaxTimestampHint does the same for the record with the largest timestamp.
+	TimeHint(ctx context.Context, id LogID, millis int64) (offset int64, ok bool, err error)
+	MaxTimestampHint(ctx context.Context, id LogID) (offset int64, ok bool, err error)
+	// Status describes one log.
+	Status(ctx context.Context, id LogID) (LogStatus, error)
+	// Unknown lists directories that hold a log nobody opened: those of topics
+	// whose deletion this broker slept through, and those whose metadata is
+	// missing. Remove deletes one, when the metadata says that it was deleted.
+	Unknown() []LogID
+	Remove(ctx context.Context, id LogID) error
+	// Close stops taking appends, flushes, writes checkpoint and side state, and
+	// gives everything back.
+	Close(ctx context.Context) error
+}
