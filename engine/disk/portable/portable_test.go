@@ -1,38 +1,76 @@
 package portable_test
 
 import (
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"ringlog/engine/disk"
+	"ringlog/engine/disk/disktest"
 	"ringlog/engine/disk/portable"
 )
 
-func TestSmoke(t *testing.T) {
-	d, err := portable.New(t.TempDir(), portable.Options{})
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, root string, options portable.Options) disk.Disk {
+	t.Helper()
+	d, err := portable.New(root, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(d.Info())
-	op := &disk.Operation{Kind: disk.Open, Path: "a", Flags: disk.Create}
-	run := func(op *disk.Operation) {
+	return d
+}
+
+// The seam's promises hold whether writes pass the page cache or not, and with
+// a single worker, where everything queues.
+func TestConformance(t *testing.T) {
+	for name, options := range map[string]portable.Options{
+		"default": {}, "buffered": {Buffered: true}, "one worker": {Workers: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disktest.Run(t, func(t *testing.T) disk.Disk { return open(t, t.TempDir(), options) })
+			disktest.RunRooted(t, func(t *testing.T, root string) disk.Disk { return open(t, root, options) })
+		})
+	}
+}
+
+func TestMissingRootIsRefused(t *testing.T) {
+	_, err := portable.New(filepath.Join(t.TempDir(), "missing"), portable.Options{})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want ErrNotExist", err)
+	}
+}
+
+func TestBufferedIsNotDirect(t *testing.T) {
+	d := open(t, t.TempDir(), portable.Options{Buffered: true})
+	defer d.Close()
+	if info := d.Info(); info.Direct || info.Name != "portable" {
+		t.Errorf("info is %+v", info)
+	}
+}
+
+// The hot path allocates nothing: the channel, the lists and the timer are reused.
+func TestWritesDoNotAllocate(t *testing.T) {
+	d := open(t, t.TempDir(), portable.Options{})
+	defer d.Close()
+	op := &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create}
+	finished := make([]*disk.Operation, 0, 4)
+	run := func() {
 		d.Submit(op)
-		got, err := d.Wait(nil, -1)
-		if err != nil || len(got) != 1 || got[0] != op || op.Err != nil {
-			t.Fatal(got, err, op.Err)
+		for finished = finished[:0]; len(finished) == 0; {
+			finished, _ = d.Wait(finished, -1)
+		}
+		if op.Err != nil {
+			t.Fatal(op.Err)
 		}
 	}
-	run(op)
-	b := disk.AlignedBytes(8192)
-	b[5] = 7
-	run(&disk.Operation{Kind: disk.Write, File: op.File, Buffer: b, Offset: 4096})
-	run(&disk.Operation{Kind: disk.SyncFilesystem, File: op.File})
-	b2 := disk.AlignedBytes(65536)
-	r := &disk.Operation{Kind: disk.Read, File: op.File, Buffer: b2}
-	run(r)
-	if r.Done != 12288 || b2[4096+5] != 7 {
-		t.Fatal(r.Done)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
+	run()
+	op.Kind, op.Buffer = disk.Write, disk.AlignedBytes(disk.BlockBytes)
+	run()
+	if got := testing.AllocsPerRun(200, run); got != 0 {
+		t.Errorf("a write allocates %v times", got)
 	}
 }
