@@ -1,0 +1,54 @@
+package meta
+
+// Result is what a command answers its proposer: FormatClusterResult,
+// StartBrokerResult, CreateTopicsResult, DeleteTopicsResult,
+// RemoveTombstonesResult or AllocateProducerIDsResult.
+type Result interface{ result() }
+
+// FormatClusterResult answers FormatCluster.
+type FormatClusterResult struct{}
+
+// StartBrokerResult answers StartBroker.
+type StartBrokerResult struct {
+	// BrokerEpoch tells this start from all others.
+	BrokerEpoch int64
+	// LeaderEpoch is the epoch of every partition that the broker leads.
+	LeaderEpoch int32
+}
+
+// CreateTopicsResult answers CreateTopics: one entry per topic, in its order.
+type CreateTopicsResult struct {
+	Topics []TopicResult
+}
+
+// DeleteTopicsResult answers DeleteTopics: one entry per topic, in its order.
+type DeleteTopicsResult struct {
+	Topics []TopicResult
+}
+
+// TopicResult is what became of one topic.
+type TopicResult struct {
+	Name  string // "" when an unknown id was to be deleted
+	ID    TopicID
+	Topic *Topic // the topic created or deleted; nil when Err is not
+	Err   error
+}
+
+// RemoveTombstonesResult answers RemoveTombstones.
+type RemoveTombstonesResult struct {
+	// Removed counts the tombstones that no broker needs any more.
+	Removed int
+}
+
+// AllocateProducerIDsResult answers AllocateProducerIDs.
+type AllocateProducerIDsResult struct {
+	First int64 // the first id of the block
+	Count int32
+}
+
+func (FormatClusterResult) result()       {}
+func (StartBrokerResult) result()         {}
+func (CreateTopicsResult) result()        {}
+func (DeleteTopicsResult) result()        {}
+func (RemoveTombstonesResult) result()    {}
+func (AllocateProducerIDsResult) result() {}
