@@ -1,0 +1,47 @@
+# What people run here. `make check` is everything that must be green; the other
+# targets are its parts, and what needs a quiet machine.
+
+GO ?= go
+# Seconds for each fuzz target, kills for each kind of disk, and how many times
+# `make soak` goes round.
+FUZZ_SECONDS ?= 5
+KILLS ?= 25
+ROUNDS ?= 10
+
+.PHONY: build test race lint fuzz kill check tools bench soak clean
+
+build:
+	$(GO) build -o bin/ringlog ./cmd/ringlog
+
+test: ## unit and end-to-end tests; those with kcat need `make tools` once
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+lint:
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) test ./internal/lint
+
+fuzz:
+	GO=$(GO) scripts/fuzz.sh $(FUZZ_SECONDS)
+
+kill: ## the real binary, killed under load, with either disk
+	$(GO) test ./internal/killtest -count=1 -v -run TestKill -args -kills=$(KILLS)
+
+tools: ## installs by package name what the tests drive the broker with
+	scripts/install-test-tools.sh
+
+check: tools lint test race fuzz kill
+
+bench: ## figures count only on a quiet machine: see BENCHMARKS.md
+	$(GO) test -run='^$$' -bench=. -benchmem ./...
+
+soak: build ## ROUNDS times the kill loop, each from a new seed
+	for round in $$(seq $(ROUNDS)); do \
+	  $(GO) test ./internal/killtest -count=1 -run TestKill -timeout=60m -args -kills=$(KILLS) || exit 1; \
+	done
+
+clean:
+	rm -rf bin
