@@ -42,9 +42,13 @@ type Session interface {
 	// starts with prefix (PrefixBytes long). An error closes the connection.
 	FrameBytes(prefix []byte) (int, error)
 
-	// Receive takes one whole frame: data is frame.Bytes()[:n], prefix
-	// included. One reference of frame passes to the Session, which releases
-	// it when nothing slices it any more. Receive does not block: what must wait
+	// Receive takes one whole frame: data is a piece of frame.Bytes(), prefix
+	// included, at any position in it: small frames that came together share one
+	// buffer. One reference of frame passes to the Session, which releases
+	// it when nothing slices it any more; until then the bytes of data, and no
+	// others, are the Session's to read and to change. What is to live long (a
+	// parked request's topic name) is copied out, because a small frame keeps a whole
+	// shared buffer from the pool. Receive does not block: what must wait
 	// (a flush, a long poll) answers through a Turn later. An error
 	// closes the connection after the replies in order before it were written.
 	Receive(frame *buffer.Buffer, data []byte) error
@@ -65,8 +69,9 @@ type Conn interface {
 	// onTurn, when not nil, is called once when every earlier place has been
 	// written: late binding, so that a fetch takes memory only when its
 	// bytes can leave. It runs on the connection's writer, must not block, and
-	// starts what will end in Complete. It is not called when the connection
-	// closes first.
+	// starts what will end in Complete, or calls Complete itself. It is not
+	// called when the connection closes first, and may or may not be called when the
+	// Turn was completed before its place came.
 	// REQUIRES: called by the session's owner, inside Receive.
 	Turn(onTurn func()) Turn
 

@@ -1,0 +1,261 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ringlog/frontend"
+)
+
+// Reasons for which this package ends a connection. They are what
+// Session.Closed and Events.Closed receive, wrapped.
+var (
+	// ErrIdle is the reason when nothing came for IdleTimeout.
+	ErrIdle = errors.New("stream: idle for too long")
+	// ErrUnfinishedFrame is the reason when a frame did not arrive within FrameTimeout.
+	ErrUnfinishedFrame = errors.New("stream: frame not finished in time")
+	// ErrSlowReader is the reason when replies could not be written within WriteTimeout.
+	ErrSlowReader = errors.New("stream: peer reads too slowly")
+	// ErrMemoryTimeout is the reason when memory for the rest of a frame was
+	// not to be had within MemoryTimeout.
+	ErrMemoryTimeout = errors.New("stream: no memory for the rest of the frame")
+	// ErrShutdown is the reason when the listener shuts down.
+	ErrShutdown = errors.New("stream: listener shuts down")
+	// ErrConnectionsMax and ErrConnectionsPerAddressMax are given to
+	// Events.Refused when that limit turns a connection away.
+	ErrConnectionsMax           = errors.New("stream: too many connections")
+	ErrConnectionsPerAddressMax = errors.New("stream: too many connections from this address")
+)
+
+// connection is one peer. It implements frontend.Conn for its Session.
+type connection struct {
+	listener *Listener
+	socket   *net.TCPConn
+	raw      syscall.RawConn
+	address  netip.Addr // remote IP, the key of the per-address limit
+	session  frontend.Session
+
+	// reader is the part that only the reader goroutine touches.
+	reader reader
+	// writer is the part that only the writer goroutine touches once it runs.
+	writer writer
+	turns  turnQueue
+
+	// pending counts turns taken and not yet written; pendingBytes their requests.
+	pending      atomic.Int64
+	pendingBytes atomic.Int64
+	// readerWaits is set by the reader before it waits for pending to fall. The
+	// writer looks after each batch: one of the two sees the other.
+	readerWaits atomic.Bool
+	readerWake  chan struct{} // capacity 1
+
+	// writerIdle is set by the writer before it sleeps on an empty queue.
+	// Whoever moves it back to false owns the decision to wake it.
+	writerIdle atomic.Bool
+	writerWake chan struct{} // capacity 1
+
+	// draining says that no further frame is to be received; replies still leave.
+	draining atomic.Bool
+	// closed says that the connection ends now. closing guards the reason, which is
+	// set before closed and never changes after.
+	closed  atomic.Bool
+	closing struct {
+		sync.Mutex
+		reason error
+	}
+	// memoryContext ends waits for pool memory when the connection drains or closes.
+	memoryContext context.Context
+	memoryCancel  context.CancelFunc
+
+	// progress is what the sweep goroutine watches.
+	progress progress
+}
+
+func newConnection(l *Listener, socket *net.TCPConn, address netip.Addr) (*connection, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{
+		listener:   l,
+		socket:     socket,
+		raw:        raw,
+		address:    address,
+		readerWake: make(chan struct{}, 1),
+		writerWake: make(chan struct{}, 1),
+	}
+	c.memoryContext, c.memoryCancel = context.WithCancel(context.Background())
+	c.turns.init()
+	c.reader.init(c)
+	return c, nil
+}
+
+// serve is the reader goroutine: it receives frames until the connection ends
+// and then takes it down. REQUIRES: session is set.
+func (c *connection) serve() {
+	reason, polite := c.reader.run()
+	c.reader.releaseBlock()
+	if polite {
+		c.finishReplies(reason)
+	}
+	c.Close(reason)
+	if c.writer.done != nil {
+		<-c.writer.done
+	}
+	c.session.Closed(c.reason())
+	c.turns.abandon()
+}
+
+// finishReplies waits until every reply that is owed was written, at most
+// WriteTimeout unless the listener shuts down (then its context is the bound),
+// and hangs up so that the peer can read them.
+func (c *connection) finishReplies(reason error) {
+	timer := time.NewTimer(c.listener.options.WriteTimeout)
+	defer timer.Stop()
+	expired := timer.C
+	if errors.Is(reason, ErrShutdown) {
+		expired = nil
+	}
+	if !c.waitFor(func() bool { return c.pending.Load() == 0 }, expired) {
+		return
+	}
+	// Closing a socket with unread input sends a reset, which may overtake
+	// replies that the peer has not read. So say good-bye and read to the end.
+	if c.socket.CloseWrite() != nil ||
+		c.socket.SetReadDeadline(time.Now().Add(c.listener.options.LingerTimeout)) != nil {
+		return
+	}
+	scratch := make([]byte, 4096)
+	for {
+		if _, err := c.socket.Read(scratch); err != nil {
+			return
+		}
+	}
+}
+
+// waitFor blocks the reader until the writer's progress makes ready true. It is
+// false when the connection closed first or expired (nil: never) fired.
+// REQUIRES: called by the reader goroutine.
+func (c *connection) waitFor(ready func() bool, expired <-chan time.Time) bool {
+	for {
+		c.readerWaits.Store(true)
+		if c.closed.Load() {
+			return false
+		}
+		if ready() {
+			c.readerWaits.Store(false)
+			return true
+		}
+		select {
+		case <-c.readerWake:
+		case <-expired:
+			return false
+		}
+	}
+}
+
+func (c *connection) wakeReader() {
+	select {
+	case c.readerWake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *connection) wakeWriter() {
+	select {
+	case c.writerWake <- struct{}{}:
+	default:
+	}
+}
+
+// Turn implements frontend.Conn. REQUIRES: called inside Session.Receive.
+func (c *connection) Turn(onTurn func()) frontend.Turn {
+	if c.writer.done == nil {
+		c.writer.done = make(chan struct{})
+		c.writer.connection = c
+		go c.writer.run()
+	}
+	t := c.turns.obtain()
+	t.connection = c
+	t.onTurn = onTurn
+	t.requestBytes = c.reader.takeCharge()
+	c.pending.Add(1)
+	c.pendingBytes.Add(t.requestBytes)
+	c.turns.push(t)
+	if c.writerIdle.CompareAndSwap(true, false) {
+		// The writer sleeps before an empty queue. There is nothing to write
+		// yet, so it sleeps on: t is marked in its name, and Complete wakes it.
+		// Nobody else knows t, so it is still open.
+		if onTurn == nil {
+			t.state.Store(turnAwaited)
+		} else {
+			c.wakeWriter()
+		}
+	}
+	return t
+}
+
+// Pending implements frontend.Conn.
+func (c *connection) Pending() int { return int(c.pending.Load()) }
+
+// RemoteAddr implements frontend.Conn.
+func (c *connection) RemoteAddr() net.Addr { return c.socket.RemoteAddr() }
+
+// LocalAddr implements frontend.Conn.
+func (c *connection) LocalAddr() net.Addr { return c.socket.LocalAddr() }
+
+// Close implements frontend.Conn. The first reason counts. Both goroutines end
+// soon after; the descriptor is freed when neither uses it (net.TCPConn counts).
+func (c *connection) Close(reason error) {
+	if reason == nil {
+		reason = net.ErrClosed
+	}
+	c.closing.Lock()
+	if c.closing.reason != nil {
+		c.closing.Unlock()
+		return
+	}
+	c.closing.reason = reason
+	c.closing.Unlock()
+	c.closed.Store(true)
+	c.memoryCancel()
+	_ = c.socket.Close() // nobody is left to tell
+	c.wakeReader()
+	c.wakeWriter()
+}
+
+// reason returns why the connection was closed.
+func (c *connection) reason() error {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	return c.closing.reason
+}
+
+// drain makes the reader stop after the frame that it is at.
+func (c *connection) drain() {
+	c.draining.Store(true)
+	c.memoryCancel()
+	_ = c.socket.SetReadDeadline(time.Unix(1, 0)) // fails only when it is closed already
+	c.wakeReader()
+}
+
+// ended translates an error of the socket or a wait into the reason for which
+// the reader stops.
+func (c *connection) ended(err error) error {
+	switch {
+	case c.closed.Load():
+		return net.ErrClosed
+	case c.draining.Load():
+		return ErrShutdown
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrShutdown // the only deadline before the end is that of drain
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package stream
+
+import (
+	"net"
+)
+
+// Bounds of one batch of replies. A single reply may exceed the bytes and has
+// as many parts as it likes: net.Buffers splits what is too much for one writev.
+const (
+	batchTurnsMax = 128
+	batchBytesMax = 1 << 20
+)
+
+// partsKept is how large the list of parts may stay between batches.
+const partsKept = 1024
+
+// writer is the write side of a connection: one goroutine that owns the head
+// of the turn queue and alone writes to the socket.
+type writer struct {
+	connection *connection
+	done       chan struct{} // closed when the goroutine ended; nil until it starts
+
+	// parts is the memory for the list of byte slices of a batch; buffers is
+	// the view of it that net.Buffers consumes. Fields, so that neither escapes anew.
+	parts   [][]byte
+	buffers net.Buffers
+}
+
+// run writes replies in order until the connection closes.
+func (w *writer) run() {
+	defer close(w.done)
+	c := w.connection
+	for !c.closed.Load() {
+		if count := w.gather(); count > 0 {
+			if err := w.write(count); err != nil {
+				c.Close(err)
+			}
+			continue
+		}
+		head := c.turns.first()
+		if head == nil {
+			w.sleepIdle()
+			continue
+		}
+		if onTurn := head.onTurn; onTurn != nil {
+			// Everything before was written: gather found head not done.
+			head.onTurn = nil
+			onTurn()
+			continue
+		}
+		if head.state.CompareAndSwap(turnOpen, turnAwaited) || head.state.Load() == turnAwaited {
+			<-c.writerWake
+		}
+	}
+}
+
+// sleepIdle waits for a turn in an empty queue.
+func (w *writer) sleepIdle() {
+	c := w.connection
+	c.writerIdle.Store(true)
+	// The reader pushes before it looks at writerIdle, so one of us sees the other.
+	if c.turns.first() != nil && c.writerIdle.CompareAndSwap(true, false) {
+		return
+	}
+	if c.closed.Load() {
+		return
+	}
+	<-c.writerWake
+}
+
+// gather lists the parts of the replies that are ready at the head, in order,
+// and returns the number of turns that they belong to. The turns stay queued.
+func (w *writer) gather() (count int) {
+	parts := w.parts[:0]
+	bytes := 0
+	for t := w.connection.turns.first(); t != nil; t = t.next.Load() {
+		if count == batchTurnsMax || bytes >= batchBytesMax || t.state.Load() != turnDone {
+			break
+		}
+		for _, part := range t.reply.Parts {
+			if len(part) > 0 {
+				parts = append(parts, part)
+				bytes += len(part)
+			}
+		}
+		count++
+	}
+	w.parts = parts
+	return count
+}
+
+// write writes what gather listed, gives the replies' memory back, whether the
+// write succeeded or not, and takes the count turns from the queue.
+func (w *writer) write(count int) error {
+	c := w.connection
+	metrics := c.listener.options.Metrics
+	c.progress.writes.Add(1) // odd: a batch is under way
+	var err error
+	if len(w.parts) > 0 {
+		var n int64
+		w.buffers = w.parts
+		n, err = w.buffers.WriteTo(c.socket)
+		metrics.BytesOut.Add(n)
+		clear(w.parts) // hold no reply's memory
+		if cap(w.parts) > partsKept {
+			w.parts = nil
+		}
+	}
+	c.progress.writes.Add(1) // even: done
+	metrics.Writes.Add(1)
+	if err == nil {
+		metrics.Replies.Add(int64(count))
+	}
+
+	var requestBytes int64
+	for range count {
+		t := c.turns.take()
+		requestBytes += t.requestBytes
+		t.onTurn = nil // completed before its turn came
+		t.releaseReply()
+	}
+	c.pendingBytes.Add(-requestBytes)
+	c.pending.Add(int64(-count))
+	if c.readerWaits.Load() && c.readerWaits.Swap(false) {
+		c.wakeReader()
+	}
+	return err
+}
