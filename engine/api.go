@@ -9,6 +9,7 @@ import (
 
 	"ringlog/buffer"
 	"ringlog/engine/disk"
+	"ringlog/engine/segment"
 	"ringlog/record"
 )
 
@@ -25,13 +26,13 @@ var (
 	// reader's bound.
 	ErrOffsetOutOfRange = errors.New("engine: offset out of range")
 	// ErrCorrupt is returned when stored bytes are not what was written; the range is named and never served.
-	ErrCorrupt = errors.New("engine: stored data is corrupt")
+	ErrCorrupt = segment.ErrCorrupt
 	// ErrClosed is returned when the log or the engine is closed or deleted.
 	ErrClosed = errors.New("engine: log is closed")
 	// ErrUnknownLog is returned for a log id that is not open here.
 	ErrUnknownLog = errors.New("engine: no such log")
 	// ErrNewerFormat is returned when a stored file was written by a newer version.
-	ErrNewerFormat = errors.New("engine: data was written by a newer version")
+	ErrNewerFormat = segment.ErrNewerFormat
 )
 
 // LogID names one replica incarnation; fresh at every creation, never reused.
@@ -99,6 +100,7 @@ type Append struct {
 	Err         error
 
 	group *AppendGroup
+	next  *Append // in the log's queue of appends that wait for room
 }
 
 // AppendGroup is what one produce request asks of the engine: one message and
@@ -108,7 +110,6 @@ type AppendGroup struct {
 	Owner   AppendOwner
 
 	unconsumed, unanswered int // the shard's
-	next                   *AppendGroup
 }
 
 // AppendOwner is told, on the shard's thread, how a group fares. Its methods
@@ -127,20 +128,26 @@ type ReadPart struct {
 	Offset   int64
 	BytesMax int
 
-	// The answer. Batches are whole batches in order, as slices of memory that stays
-	// until Read.Release; the first may begin below Offset. Only the first
+	// The answer. Each slice of Batches holds one or more whole batches, in order; the
+	// first may begin below Offset. They lie in the engine's own memory: nobody
+	// writes to them, and they stay until Read.Release. Only the first
 	// non-empty part of a Read may exceed BytesMax (KIP-74).
 	Batches   [][]byte
 	Bytes     int
 	Frontiers Frontiers
 	Err       error
 
-	read *Read
+	read       *Read
+	counted    int       // bytes known to be there while parked
+	prev, next *ReadPart // in the log's list of parked parts
+	parked     bool
 }
 
 // Read asks for batches of one or more logs and waits for them if need be:
 // Kafka's fetch. Parts are read in order; it is answered when BytesMin bytes are
-// there, a part has an error, or Wait has passed since Engine.Read.
+// there, a part has an error, or Wait has passed since Engine.Read. The Read
+// and its Parts belong to the engine from Engine.Read until Done; after
+// Release both may be used again.
 type Read struct {
 	Parts    []ReadPart
 	BytesMax int
@@ -186,7 +193,13 @@ type API interface {
 
 	// Log returns an open log.
 	Log(id LogID) (*Log, bool)
-	// Create makes a log; it returns when its name is durable.
+	// Open recovers a log that is here; ErrUnknownLog when it is not. A log that
+	// cannot be proven complete opens poisoned (Status.Err says why): readers get
+	// what is intact, appends are refused.
+	Open(ctx context.Context, spec LogSpec) (*Log, error)
+	// Create makes a log, or opens it like Open when it is here already; it
+	// returns when its name is durable. Whoever knows that a log must be here
+	// calls Open, because Create would put an empty one in the place of a lost one.
 	Create(ctx context.Context, spec LogSpec) (*Log, error)
 	// Delete closes a log, answers what is parked with ErrClosed, and removes its files slowly.
 	Delete(ctx context.Context, id LogID) error

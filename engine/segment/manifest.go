@@ -1,0 +1,200 @@
+package segment
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+const manifestVersion = 1
+
+// State says whether a log is in the middle of something that a restart must finish.
+type State uint8
+
+const (
+	// Normal: nothing to finish.
+	Normal State = iota
+	// Cutting: everything at and above Manifest.Cut is to be destroyed.
+	Cutting
+)
+
+// Manifest is the content of log.meta: which files are the log. A segment file
+// that it does not name is not part of the log, whatever it holds.
+//
+//	16 B  log id
+//	 8 B  generation          raised by every truncation
+//	 8 B  start offset
+//	 1 B  state               0 normal, 1 cutting
+//	 8 B  cut offset          of cutting, else 0
+//	 2 B  label length,       then the label in UTF-8
+//	 4 B  number of segments, then of each, in order:
+//	        8 B base offset · 1 B sealed (0, 1) · 8 B bytes · 8 B next offset
+//	        8 B largest timestamp · 8 B offset of its batch · 8 B created · 8 B last append
+//	 4 B  number of epochs,   then of each, in order:
+//	        4 B leader epoch · 8 B its first offset
+//
+// Timestamps are in Unix milliseconds.
+type Manifest struct {
+	LogID    [16]byte
+	Gen      uint64
+	Start    int64
+	State    State
+	Cut      int64
+	Label    string
+	Segments []Summary // ascending base offsets; at least one; all but the last few are sealed
+	Epochs   []Epoch   // ascending epochs and offsets
+}
+
+// Summary describes one segment.
+type Summary struct {
+	BaseOffset int64
+	// Sealed: all its bytes are durable and the fields down to MaxTimestampOffset
+	// are final. Recovery reads the segments that are not.
+	Sealed             bool
+	Bytes              int64
+	NextOffset         int64
+	MaxTimestamp       int64 // -1: no batch
+	MaxTimestampOffset int64 // base offset of the batch that has it
+	CreatedMillis      int64 // broker's clock at the first append
+	AppendedMillis     int64 // broker's clock at the last append
+}
+
+// Epoch says at which offset a leader epoch began.
+type Epoch struct {
+	Epoch int32
+	Start int64
+}
+
+const (
+	summaryBytes = 8 + 1 + 8 + 8 + 8 + 8 + 8 + 8
+	epochBytes   = 4 + 8
+)
+
+// LabelBytesMax bounds the label in a manifest; longer ones are cut.
+const LabelBytesMax = 300
+
+// Encode returns the file.
+func (m *Manifest) Encode() []byte {
+	label := m.Label
+	if len(label) > LabelBytesMax {
+		label = label[:LabelBytesMax]
+	}
+	body := make([]byte, 0, 64+len(label)+len(m.Segments)*summaryBytes+len(m.Epochs)*epochBytes)
+	body = append(body, m.LogID[:]...)
+	body = appendInt64(body, int64(m.Gen))
+	body = appendInt64(body, m.Start)
+	body = append(body, byte(m.State))
+	body = appendInt64(body, m.Cut)
+	body = binary.LittleEndian.AppendUint16(body, uint16(len(label)))
+	body = append(body, label...)
+	body = appendCount(body, len(m.Segments))
+	for i := range m.Segments {
+		body = m.Segments[i].append(body)
+	}
+	body = appendCount(body, len(m.Epochs))
+	for _, e := range m.Epochs {
+		body = binary.LittleEndian.AppendUint32(body, uint32(e.Epoch))
+		body = appendInt64(body, e.Start)
+	}
+	return AppendStored(nil, KindManifest, manifestVersion, body)
+}
+
+func (s *Summary) append(body []byte) []byte {
+	body = appendInt64(body, s.BaseOffset)
+	sealed := byte(0)
+	if s.Sealed {
+		sealed = 1
+	}
+	body = append(body, sealed)
+	body = appendInt64(body, s.Bytes)
+	body = appendInt64(body, s.NextOffset)
+	body = appendInt64(body, s.MaxTimestamp)
+	body = appendInt64(body, s.MaxTimestampOffset)
+	body = appendInt64(body, s.CreatedMillis)
+	return appendInt64(body, s.AppendedMillis)
+}
+
+// DecodeManifest reads what Encode wrote and checks that it makes sense. The
+// error is ErrNewerFormat or a *CorruptError.
+func DecodeManifest(file []byte) (*Manifest, error) {
+	body, _, err := ParseStored(file, KindManifest, manifestVersion)
+	if err != nil {
+		return nil, err
+	}
+	c := cursor{kind: KindManifest, body: body}
+	m := &Manifest{}
+	copy(m.LogID[:], c.take(16))
+	m.Gen = uint64(c.int64())
+	m.Start = c.int64()
+	m.State = State(c.uint8())
+	m.Cut = c.int64()
+	m.Label = string(c.take(int(c.uint16())))
+	m.Segments = make([]Summary, c.count(summaryBytes))
+	for i := range m.Segments {
+		m.Segments[i] = c.summary()
+	}
+	m.Epochs = make([]Epoch, c.count(epochBytes))
+	for i := range m.Epochs {
+		m.Epochs[i] = Epoch{Epoch: int32(c.uint32()), Start: c.int64()}
+	}
+	if err := c.end(); err != nil {
+		return nil, err
+	}
+	if reason := m.nonsense(); reason != "" {
+		return nil, &CorruptError{File: KindManifest.String(), Reason: reason}
+	}
+	return m, nil
+}
+
+func (c *cursor) summary() Summary {
+	s := Summary{BaseOffset: c.int64()}
+	switch c.uint8() {
+	case 0:
+	case 1:
+		s.Sealed = true
+	default:
+		c.fail("sealed is neither 0 nor 1")
+	}
+	s.Bytes = c.int64()
+	s.NextOffset = c.int64()
+	s.MaxTimestamp = c.int64()
+	s.MaxTimestampOffset = c.int64()
+	s.CreatedMillis = c.int64()
+	s.AppendedMillis = c.int64()
+	return s
+}
+
+// nonsense says what no writer would have written, or "".
+func (m *Manifest) nonsense() string {
+	if m.State > Cutting {
+		return fmt.Sprintf("state %d", m.State)
+	}
+	if m.Start < 0 {
+		return fmt.Sprintf("start offset %d", m.Start)
+	}
+	if len(m.Segments) == 0 {
+		return "no segment"
+	}
+	open := false
+	for i := range m.Segments {
+		s := &m.Segments[i]
+		if s.BaseOffset < 0 || s.Bytes < 0 {
+			return fmt.Sprintf("segment %d begins at offset %d and has %d bytes", i, s.BaseOffset, s.Bytes)
+		}
+		if s.Sealed && (open || s.NextOffset < s.BaseOffset) {
+			return fmt.Sprintf("segment %d is sealed out of turn", i)
+		}
+		open = open || !s.Sealed
+		if i > 0 {
+			previous := &m.Segments[i-1]
+			if s.BaseOffset <= previous.BaseOffset || previous.Sealed && s.BaseOffset < previous.NextOffset {
+				return fmt.Sprintf("segment %d overlaps the one before it", i)
+			}
+		}
+	}
+	for i := 1; i < len(m.Epochs); i++ {
+		if m.Epochs[i].Epoch <= m.Epochs[i-1].Epoch || m.Epochs[i].Start < m.Epochs[i-1].Start {
+			return fmt.Sprintf("epoch %d does not ascend", i)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+package segment
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Names in a log's directory.
+const (
+	ManifestName    = "log.meta"
+	ManifestNewName = "log.meta.new" // being written; never read
+
+	LogSuffix       = ".log"
+	IndexSuffix     = ".index"
+	TimeIndexSuffix = ".timeindex"
+	SnapshotSuffix  = ".snapshot"
+	NewSuffix       = ".new" // of a file being written; never read
+	PreparedPrefix  = "coming-"
+	PreparedSuffix  = ".prepared"
+)
+
+// offsetDigits makes names sort like offsets, as in Kafka.
+const offsetDigits = 20
+
+// FileName is the name of the file of the kind (a suffix) that begins at offset.
+func FileName(offset int64, suffix string) string {
+	return fmt.Sprintf("%0*d%s", offsetDigits, offset, suffix)
+}
+
+// ParseName splits a name that FileName made; ok is false for any other.
+func ParseName(name string) (offset int64, suffix string, ok bool) {
+	if len(name) <= offsetDigits || name[offsetDigits] != '.' {
+		return 0, "", false
+	}
+	offset, err := strconv.ParseInt(name[:offsetDigits], 10, 64)
+	if err != nil || offset < 0 || name[0] == '+' {
+		return 0, "", false
+	}
+	return offset, name[offsetDigits:], true
+}
+
+// PreparedName is the name of the number-th file of prepared space.
+func PreparedName(number int) string {
+	return PreparedPrefix + strconv.Itoa(number) + PreparedSuffix
+}
+
+// IsPrepared says whether name is one that PreparedName makes.
+func IsPrepared(name string) bool {
+	digits, ok := strings.CutPrefix(name, PreparedPrefix)
+	if !ok {
+		return false
+	}
+	digits, ok = strings.CutSuffix(digits, PreparedSuffix)
+	if !ok {
+		return false
+	}
+	_, err := strconv.ParseUint(digits, 10, 31)
+	return err == nil
+}
+
+// CheckpointName is the name of a shard's checkpoint, beside the log directories.
+func CheckpointName(shard int) string { return fmt.Sprintf("shard-%d.checkpoint", shard) }
