@@ -1,5 +1,11 @@
 package meta
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
 // Delta is what one command, or an installed snapshot, changed. Slices are in
 // the order of names or ids and must not be changed.
 type Delta struct {
@@ -16,8 +22,90 @@ type Delta struct {
 	TombstonesRemoved []LogID
 }
 
-// Empty reports whether nothing but the index changed.
+// Empty reports whether nothing but the index, or what only the controller looks
+// at, changed.
 func (d *Delta) Empty() bool {
 	return len(d.TopicsCreated) == 0 && len(d.TopicsDeleted) == 0 && len(d.TopicsChanged) == 0 &&
 		len(d.BrokersChanged) == 0 && len(d.TombstonesRemoved) == 0
+}
+
+// Diff returns what lies between two images, for a reader that skipped some:
+// after a snapshot was installed, or at start, when before is NewImage(). A
+// topic that was deleted and created anew in between is in both lists.
+func Diff(before, after *Image) Delta {
+	delta := Delta{Index: after.Index}
+	merge(before.topics, after.topics, compareTopics, func(old, now *Topic) {
+		switch {
+		case now == nil:
+			delta.TopicsDeleted = append(delta.TopicsDeleted, old)
+		case old == nil:
+			delta.TopicsCreated = append(delta.TopicsCreated, now)
+		case old == now:
+		case old.ID != now.ID:
+			delta.TopicsDeleted = append(delta.TopicsDeleted, old)
+			delta.TopicsCreated = append(delta.TopicsCreated, now)
+		case !old.equal(now):
+			delta.TopicsChanged = append(delta.TopicsChanged, now)
+		}
+	})
+	merge(before.brokers, after.brokers, compareBrokers, func(old, now *Broker) {
+		if now != nil && (old == nil || old.Epoch != now.Epoch) {
+			delta.BrokersChanged = append(delta.BrokersChanged, now)
+		}
+	})
+	merge(before.tombstones, after.tombstones, compareTombstones, func(old, now *Tombstone) {
+		if now == nil {
+			delta.TombstonesRemoved = append(delta.TombstonesRemoved, old.LogID)
+		}
+	})
+	return delta
+}
+
+// merge goes over two sorted lists at once and calls each with what both have
+// at a key; nil stands for nothing.
+func merge[T any](a, b []*T, compare func(a, b *T) int, each func(a, b *T)) {
+	for len(a) > 0 || len(b) > 0 {
+		order := 0
+		switch {
+		case len(b) == 0:
+			order = -1
+		case len(a) == 0:
+			order = 1
+		default:
+			order = compare(a[0], b[0])
+		}
+		switch {
+		case order < 0:
+			each(a[0], nil)
+			a = a[1:]
+		case order > 0:
+			each(nil, b[0])
+			b = b[1:]
+		default:
+			each(a[0], b[0])
+			a, b = a[1:], b[1:]
+		}
+	}
+}
+
+func compareTopics(a, b *Topic) int { return strings.Compare(a.Name, b.Name) }
+
+func compareBrokers(a, b *Broker) int { return cmp.Compare(a.ID, b.ID) }
+
+// equal compares all that a topic holds.
+func (t *Topic) equal(other *Topic) bool {
+	if t.Name != other.Name || t.ID != other.ID || t.Internal != other.Internal || len(t.Configs) != len(other.Configs) {
+		return false
+	}
+	for name, value := range t.Configs {
+		if theirs, set := other.Configs[name]; !set || theirs != value {
+			return false
+		}
+	}
+	return slices.EqualFunc(t.Partitions, other.Partitions, func(a, b Partition) bool { return a.equal(&b) })
+}
+
+func (p *Partition) equal(other *Partition) bool {
+	return p.ID == other.ID && p.LogID == other.LogID && p.Leader == other.Leader && p.LeaderEpoch == other.LeaderEpoch &&
+		p.PartitionEpoch == other.PartitionEpoch && slices.Equal(p.Replicas, other.Replicas) && slices.Equal(p.ISR, other.ISR)
 }

@@ -1,18 +1,116 @@
 package meta
 
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// Every command and every snapshot is one frame:
+//
+//	byte   bytes
+//	0      2      magic "RM"
+//	2      1      format version, now 1
+//	3      1      kind: a command's number, or 64 for a snapshot
+//	4      4      CRC-32C, little-endian, of bytes 0 to 3 and all from 8 on
+//	8      ...    body
+//
+// In a body, numbers are varints (signed ones zigzag), ids are their 16 bytes, and
+// strings, lists and maps start with their count; maps are in the order of
+// their keys. A reader refuses a higher version than its own: a new field means a new version.
+const (
+	frameMagic     = "RM"
+	frameVersion   = 1
+	frameHeader    = 8
+	kindSnapshot   = 64
+	versionsAdvice = "upgrade this broker, or give it a data directory of its own version"
+)
+
+// commandKind numbers the commands on disk; a number is never given to another command.
 type commandKind uint8
-type encoder struct{}
 
-func (FormatCluster) kind() commandKind       { return 1 }
-func (StartBroker) kind() commandKind         { return 2 }
-func (CreateTopics) kind() commandKind        { return 3 }
-func (DeleteTopics) kind() commandKind        { return 4 }
-func (RemoveTombstones) kind() commandKind    { return 5 }
-func (AllocateProducerIDs) kind() commandKind { return 6 }
+const (
+	kindFormatCluster       commandKind = 1
+	kindStartBroker         commandKind = 2
+	kindCreateTopics        commandKind = 3
+	kindDeleteTopics        commandKind = 4
+	kindRemoveTombstones    commandKind = 5
+	kindAllocateProducerIDs commandKind = 6
+)
 
-func (FormatCluster) encode(*encoder)       {}
-func (StartBroker) encode(*encoder)         {}
-func (CreateTopics) encode(*encoder)        {}
-func (DeleteTopics) encode(*encoder)        {}
-func (RemoveTombstones) encode(*encoder)    {}
-func (AllocateProducerIDs) encode(*encoder) {}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// AppendCommand appends command as one frame to dst.
+func AppendCommand(dst []byte, command Command) []byte {
+	e := encoder{beginFrame(dst, byte(command.kind()))}
+	command.encode(&e)
+	return endFrame(e.dst, len(dst))
+}
+
+// DecodeCommand reads a frame that AppendCommand wrote. It returns
+// ErrNewerFormat or a *CorruptionError; the command holds no reference to data.
+func DecodeCommand(data []byte) (Command, error) {
+	kind, err := openFrame("command", data)
+	if err != nil {
+		return nil, err
+	}
+	d := decoder{what: "command", data: data, at: frameHeader}
+	command := decodeCommand(&d, commandKind(kind))
+	if err := d.finish(); err != nil {
+		return nil, err
+	}
+	return command, nil
+}
+
+func decodeCommand(d *decoder, kind commandKind) Command {
+	switch kind {
+	case kindFormatCluster:
+		return decodeFormatCluster(d)
+	case kindStartBroker:
+		return decodeStartBroker(d)
+	case kindCreateTopics:
+		return decodeCreateTopics(d)
+	case kindDeleteTopics:
+		return decodeDeleteTopics(d)
+	case kindRemoveTombstones:
+		return decodeRemoveTombstones(d)
+	case kindAllocateProducerIDs:
+		return decodeAllocateProducerIDs(d)
+	}
+	d.at = 3
+	d.fail(fmt.Sprintf("no command has number %d", kind))
+	return nil
+}
+
+func beginFrame(dst []byte, kind byte) []byte {
+	dst = append(dst, frameMagic...)
+	return append(dst, frameVersion, kind, 0, 0, 0, 0)
+}
+
+func endFrame(dst []byte, start int) []byte {
+	frame := dst[start:]
+	binary.LittleEndian.PutUint32(frame[4:], frameSum(frame))
+	return dst
+}
+
+func frameSum(frame []byte) uint32 {
+	return crc32.Update(crc32.Checksum(frame[:4], castagnoli), castagnoli, frame[frameHeader:])
+}
+
+// openFrame checks a frame's header and sum and returns its kind.
+func openFrame(what string, data []byte) (byte, error) {
+	switch {
+	case len(data) < frameHeader:
+		return 0, &CorruptionError{What: what, Offset: len(data), Cause: "it is cut off"}
+	case string(data[:2]) != frameMagic:
+		return 0, &CorruptionError{What: what, Offset: 0, Cause: fmt.Sprintf("it begins with %q, not %q", data[:2], frameMagic)}
+	case binary.LittleEndian.Uint32(data[4:]) != frameSum(data):
+		// Before the version: a flipped bit must not read as "upgrade".
+		return 0, &CorruptionError{What: what, Offset: 4, Cause: "its checksum does not match"}
+	case data[2] > frameVersion:
+		return 0, fmt.Errorf("%w: the %s has format %d, this version reads up to %d; %s", ErrNewerFormat, what, data[2], frameVersion, versionsAdvice)
+	case data[2] == 0:
+		return 0, &CorruptionError{What: what, Offset: 2, Cause: "there is no format 0"}
+	}
+	return data[3], nil
+}

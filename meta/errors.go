@@ -47,6 +47,29 @@ var (
 	ErrProducerIDsExhausted = errors.New("meta: producer ids are exhausted")
 )
 
+// Errors of stored data.
+var (
+	// ErrCorrupt is what every *CorruptionError unwraps to.
+	ErrCorrupt = errors.New("meta: stored metadata is corrupt")
+	// ErrNewerFormat is returned for data that a newer version of this program wrote.
+	ErrNewerFormat = errors.New("meta: metadata was written by a newer version of Ringlog")
+)
+
+// CorruptionError says where stored bytes are not what was written.
+type CorruptionError struct {
+	What   string // "command", "snapshot"
+	Offset int    // byte in it
+	Cause  string
+}
+
+// Error says what, where and why.
+func (e *CorruptionError) Error() string {
+	return fmt.Sprintf("meta: %s is corrupt at byte %d: %s", e.What, e.Offset, e.Cause)
+}
+
+// Unwrap returns ErrCorrupt.
+func (e *CorruptionError) Unwrap() error { return ErrCorrupt }
+
 // ConfigError says which configuration is refused and why.
 type ConfigError struct {
 	Name   string // the configuration's name

@@ -98,8 +98,6 @@ func (i *Image) tombstone(id LogID) (int, bool) {
 
 func compareTopicName(t *Topic, name string) int { return strings.Compare(t.Name, name) }
 
-func compareTopics(a, b *Topic) int { return strings.Compare(a.Name, b.Name) }
-
 func compareBrokerID(b *Broker, id int32) int { return int(b.ID) - int(id) }
 
 func compareTombstone(t *Tombstone, id LogID) int { return bytes.Compare(t.LogID[:], id[:]) }

@@ -10,7 +10,6 @@ const indexShards = 256
 // *index is empty.
 type index[V any] struct {
 	shards [indexShards]map[string]V
-	count  int
 }
 
 // get returns the value of key.
@@ -31,14 +30,6 @@ func (x *index[V]) getBytes(key []byte) (V, bool) {
 	}
 	value, ok := x.shards[indexShard(key)][string(key)]
 	return value, ok
-}
-
-// len returns the number of keys.
-func (x *index[V]) len() int {
-	if x == nil {
-		return 0
-	}
-	return x.count
 }
 
 // edit starts a change of x, which itself stays as it is.
@@ -69,19 +60,11 @@ func (e *indexEdit[V]) shard(key string) map[string]V {
 }
 
 func (e *indexEdit[V]) put(key string, value V) {
-	shard := e.shard(key)
-	if _, there := shard[key]; !there {
-		e.next.count++
-	}
-	shard[key] = value
+	e.shard(key)[key] = value
 }
 
 func (e *indexEdit[V]) remove(key string) {
-	shard := e.shard(key)
-	if _, there := shard[key]; there {
-		e.next.count--
-		delete(shard, key)
-	}
+	delete(e.shard(key), key)
 }
 
 // done publishes the changed index; the edit must not be used after it.

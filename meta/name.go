@@ -19,7 +19,7 @@ func CheckTopicName(name string) error {
 	case name == "." || name == "..":
 		return fmt.Errorf("%w: %q is not allowed", ErrInvalidTopicName, name)
 	case len(name) > TopicNameBytesMax:
-		return fmt.Errorf("%w: it is %d bytes long, longer than %d: %q...", ErrInvalidTopicName, len(name), TopicNameBytesMax, name[:32])
+		return fmt.Errorf("%w: it is %d bytes long, longer than %d; it begins with %q", ErrInvalidTopicName, len(name), TopicNameBytesMax, name[:32])
 	}
 	for i := 0; i < len(name); i++ {
 		if !topicNameByte(name[i]) {
