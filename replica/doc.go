@@ -10,30 +10,30 @@
 //
 // # States
 //
-//	          Restore, Replay*
-//	                │
-//	                ▼
-//	           ┌─────────┐ Opened: high watermark = durable end
-//	           │recovering├──────────────────────┐
-//	           └─────────┘                       ▼
-//	                                        ┌─────────┐ Produce: refused, ErrNotLeader
-//	                                        │ opened  │ Advanced: high watermark rises
-//	                                        └────┬────┘
-//	                                  Lead(epoch)│
-//	                                             ▼
-//	   Lead(higher epoch) ┌─────────────────────────────────────────────┐
-//	        ┌────────────▶│                  leading                    │
-//	        └─────────────┤ Produce: append and park, or refuse, or     │
-//	                      │          (a retry) answer or park           │
-//	                      │ Advanced: raise, then answer what it passed │
-//	                      └──────────┬───────────────────────┬──────────┘
-//	                     Failed(err) │                       │ Closing(err)
-//	                                 ▼                       ▼
-//	                      ┌─────────────────────────────────────────────┐
-//	                      │ ended: everything parked is answered with   │
-//	                      │ err, and so is every produce from now on;   │
-//	                      │ the first err stays                         │
-//	                      └─────────────────────────────────────────────┘
+//	       Restore, Replay*
+//	             │
+//	             ▼
+//	        ┌──────────┐ Opened: high watermark = durable end
+//	        │recovering├─────────────────────┐
+//	        └──────────┘                     ▼
+//	                                     ┌─────────┐ Produce: refused, ErrNotLeader
+//	                                     │ opened  │ Advanced: high watermark rises
+//	                                     └────┬────┘
+//	                               Lead(epoch)│
+//	                                          ▼
+//	Lead(higher epoch) ┌─────────────────────────────────────────────┐
+//	     ┌────────────▶│                  leading                    │
+//	     └─────────────┤ Produce: append and park, or refuse, or     │
+//	                   │          (a retry) answer or park           │
+//	                   │ Advanced: raise, then answer what it passed │
+//	                   └──────────┬───────────────────────┬──────────┘
+//	                  Failed(err) │                       │ Closing(err)
+//	                              ▼                       ▼
+//	                   ┌─────────────────────────────────────────────┐
+//	                   │ ended: everything parked is answered with   │
+//	                   │ err, and so is every produce from now on;   │
+//	                   │ the first err stays                         │
+//	                   └─────────────────────────────────────────────┘
 //
 // # A produce
 //

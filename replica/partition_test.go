@@ -43,10 +43,17 @@ func (m madeBatch) at(baseOffset int64) record.Batch {
 	return b
 }
 
+// reporter is what a test and a property have in common.
+type reporter interface {
+	Helper()
+	Errorf(format string, arguments ...any)
+	Fatalf(format string, arguments ...any)
+}
+
 // testLog plays the engine for one Partition: it gives offsets, keeps the
 // batches, and writes down each effect as a word or two.
 type testLog struct {
-	t         *testing.T
+	t         reporter
 	partition *Partition
 	frontiers engine.Frontiers
 	now       int64
@@ -56,17 +63,23 @@ type testLog struct {
 }
 
 // newTestLog returns an empty log that leads under epoch 7.
-func newTestLog(t *testing.T, options Options) *testLog {
+func newTestLog(t reporter, options Options) *testLog {
 	l := &testLog{t: t, partition: New(options), now: 1_000_000}
 	l.requests = make(map[*engine.Append]int)
 	l.answered = make(map[int]string)
 	if err := l.partition.Restore(nil); err != nil {
 		t.Fatalf("restore of nothing: %v", err)
 	}
-	l.expect(l.step(engine.Event{Kind: engine.EventOpened}))
+	l.expect(l.step(l.opened()))
 	l.expect(l.step(engine.Event{Kind: engine.EventConfigured}))
-	l.expect(l.step(engine.Event{Kind: engine.EventLead, Epoch: 7}))
+	l.expect(l.step(l.lead(7)))
 	return l
+}
+
+func (l *testLog) opened() engine.Event { return engine.Event{Kind: engine.EventOpened} }
+
+func (l *testLog) lead(epoch int32) engine.Event {
+	return engine.Event{Kind: engine.EventLead, Epoch: epoch}
 }
 
 func (l *testLog) step(event engine.Event) []string {
@@ -195,18 +208,18 @@ func TestRelaxedTopicCommitsWhatIsWritten(t *testing.T) {
 func TestOpeningCommitsWhatRecoveryFlushed(t *testing.T) {
 	l := &testLog{t: t, partition: New(Options{})}
 	l.frontiers = engine.Frontiers{Start: 10, Durable: 40, Written: 40, Next: 40}
-	l.expect(l.step(engine.Event{Kind: engine.EventOpened}), "high watermark 40")
+	l.expect(l.step(l.opened()), "high watermark 40")
 }
 
 // Rule 11: a leader appends only under an epoch that was granted to it.
 func TestOnlyAGrantedEpochAppends(t *testing.T) {
 	l := &testLog{t: t, partition: New(Options{}), requests: make(map[*engine.Append]int), answered: make(map[int]string)}
-	l.expect(l.step(engine.Event{Kind: engine.EventOpened}))
+	l.expect(l.step(l.opened()))
 	l.expect(l.produce(plain(1)), "answer 0: "+ErrNotLeader.Error())
-	l.expect(l.step(engine.Event{Kind: engine.EventLead, Epoch: 3}))
+	l.expect(l.step(l.lead(3)))
 	l.expect(l.produce(plain(1)), "append 1 at 0 epoch 3")
-	l.expect(l.step(engine.Event{Kind: engine.EventLead, Epoch: 9}))
-	l.expect(l.step(engine.Event{Kind: engine.EventLead, Epoch: 4})) // a late one does not lower it
+	l.expect(l.step(l.lead(9)))
+	l.expect(l.step(l.lead(4))) // a late one does not lower it
 	l.expect(l.produce(plain(1)), "append 2 at 1 epoch 9")
 }
 
