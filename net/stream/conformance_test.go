@@ -1,0 +1,30 @@
+package stream_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"ringlog/frontend/frontendtest"
+	"ringlog/net/stream"
+)
+
+func TestConformance(t *testing.T) {
+	frontendtest.Run(t, func(t testing.TB, config frontendtest.Config) frontendtest.Server {
+		l, err := stream.Listen(context.Background(), "127.0.0.1:0", stream.Options{
+			Protocol:                      config.Protocol,
+			Pool:                          config.Pool,
+			FrameBytesMax:                 config.FrameBytesMax,
+			InFlightRequestsMax:           config.InFlightRequestsMax,
+			InFlightBytesPerConnectionMax: config.InFlightBytesPerConnectionMax,
+			IdleTimeout:                   config.IdleTimeout,
+			FrameTimeout:                  config.FrameTimeout,
+			WriteTimeout:                  config.WriteTimeout,
+			Logger:                        slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	})
+}
