@@ -1,0 +1,252 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// produceFlags are what `ringlog produce` is told.
+type produceFlags struct {
+	input          string
+	keyDelimiter   string
+	emptyAsNull    bool
+	headers        []string
+	partition      int32
+	keepPartitions bool
+	acks           string
+	codec          string
+	batchBytes     int32
+	linger         time.Duration
+}
+
+func newProduce(app *application) *cobra.Command {
+	var f produceFlags
+	command := &cobra.Command{
+		Use:   "produce TOPIC",
+		Short: "Send records from standard input",
+		Long: `Send records from standard input, one a line, and say which offsets they got.
+
+With --input json each line is an object with any of "key", "value" and "headers" (each
+{"name": ..., "value": ...}), "timestamp" (RFC 3339) and "partition". Bytes that are not text go
+into "key_base64" and "value_base64". It is what consume --json prints. With --input whole all of
+standard input is one record.
+
+With --acks all, the default, a record is reported after it is durable, and is stored once even
+when the broker restarts meanwhile.`,
+		Example: `  echo 'order-1:paid' | ringlog produce orders --key-delimiter :
+  ringlog produce orders --codec zstd < orders.txt
+  ringlog consume orders --until end --json | ringlog produce orders-copy --input json
+  ringlog produce pictures --input whole --header type=png < cat.png`,
+		Args: exactly("TOPIC"),
+	}
+	app.clientFlags(command)
+	flags := command.Flags()
+	flags.StringVar(&f.input, "input", "lines", "`form` of standard input: lines, json or whole")
+	flags.StringVarP(&f.keyDelimiter, "key-delimiter", "k", "", "`text` between key and value of a line; without it records have no key")
+	flags.BoolVarP(&f.emptyAsNull, "empty-as-null", "z", false, "send empty keys and values as null: a null value deletes its key in a compacted topic")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header of every record as `name=value`; may be repeated")
+	flags.Int32VarP(&f.partition, "partition", "p", -1, "send to this partition; -1 chooses by key, as Kafka's own client does")
+	flags.BoolVar(&f.keepPartitions, "keep-partitions", false, `send each record to its own "partition"; needs --input json`)
+	flags.StringVarP(&f.acks, "acks", "a", "all", "who must have a record `before` it counts: all, leader or none")
+	flags.StringVarP(&f.codec, "codec", "c", "none", "`compression`: none, gzip, snappy, lz4 or zstd")
+	flags.Int32Var(&f.batchBytes, "batch-bytes", 1_000_000, "largest batch to send, in `bytes`; a record must fit into one")
+	flags.DurationVar(&f.linger, "linger", 5*time.Millisecond, "how long to wait for more records before a batch is sent")
+	command.RunE = app.runs(func(ctx context.Context, arguments []string) error {
+		return app.produce(ctx, arguments[0], f)
+	})
+	return command
+}
+
+func (app *application) produce(ctx context.Context, topic string, f produceFlags) error {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	records, err := f.reader(app.input)
+	if err != nil {
+		return err
+	}
+	client, err := app.connect(ctx, append(options, kgo.RecordDeliveryTimeout(max(app.timeout, time.Second)))...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	partitions, err := partitionsOf(ctx, kadm.NewClient(client), topic)
+	if err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	receipt := receipt{topic: topic, unknownOffsets: f.acks == "none"}
+	incoming := pump(ctx, records)
+	for open := true; open && ctx.Err() == nil; {
+		var line incomingRecord
+		select {
+		case <-ctx.Done():
+		case line, open = <-incoming:
+		}
+		switch {
+		case line.err != nil:
+			cancel(line.err)
+		case line.record == nil:
+		case line.record.Partition >= 0 && !slices.Contains(partitions, line.record.Partition):
+			cancel(&failure{exitNotFound, fmt.Errorf("topic %q has no partition %d", topic, line.record.Partition),
+				fmt.Sprintf("it has %d: 0 to %d", len(partitions), len(partitions)-1)})
+		default:
+			line.record.Topic = topic
+			client.Produce(ctx, line.record, func(record *kgo.Record, err error) {
+				if err != nil {
+					cancel(fmt.Errorf("sending to %s: %w", topic, err))
+					return
+				}
+				receipt.add(record)
+			})
+		}
+	}
+	// What was read before a fault is still delivered, so that the receipt tells
+	// where to go on.
+	if err := client.Flush(context.WithoutCancel(ctx)); err != nil {
+		cancel(err)
+	}
+	if err := app.print(receipt.report(), func() { receipt.print(app) }); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// options turns flags into the client's.
+func (f produceFlags) options() ([]kgo.Opt, error) {
+	codec, err := codecNamed(f.codec)
+	if err != nil {
+		return nil, err
+	}
+	if f.keepPartitions && f.input != "json" {
+		return nil, usageErrorf("--keep-partitions needs --input json")
+	}
+	if f.batchBytes < 1024 {
+		return nil, usageErrorf("--batch-bytes %d is less than 1024, too small for a batch", f.batchBytes)
+	}
+	options := []kgo.Opt{
+		kgo.ProducerBatchCompression(codec),
+		kgo.ProducerBatchMaxBytes(f.batchBytes),
+		kgo.BrokerMaxWriteBytes(max(100<<20, 2*f.batchBytes)),
+		kgo.ProducerLinger(f.linger),
+	}
+	if f.partition >= 0 || f.keepPartitions {
+		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	switch f.acks {
+	case "all", "-1":
+		options = append(options, kgo.RequiredAcks(kgo.AllISRAcks()))
+	case "leader", "1":
+		options = append(options, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	case "none", "0":
+		options = append(options, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
+	default:
+		return nil, usageErrorf("--acks %q is none of all, leader, none", f.acks)
+	}
+	return options, nil
+}
+
+func codecNamed(name string) (kgo.CompressionCodec, error) {
+	switch name {
+	case "none":
+		return kgo.NoCompression(), nil
+	case "gzip":
+		return kgo.GzipCompression(), nil
+	case "snappy":
+		return kgo.SnappyCompression(), nil
+	case "lz4":
+		return kgo.Lz4Compression(), nil
+	case "zstd":
+		return kgo.ZstdCompression(), nil
+	}
+	return kgo.CompressionCodec{}, usageErrorf("--codec %q is none of none, gzip, snappy, lz4, zstd", name)
+}
+
+// receipt gathers which offsets the broker gave. Its add is called from the
+// client's own goroutine.
+type receipt struct {
+	topic          string
+	unknownOffsets bool // acks none: nobody said
+
+	mu         sync.Mutex
+	records    int64
+	partitions []partitionReceipt // by partition
+}
+
+type produceReport struct {
+	Topic      string             `json:"topic"`
+	Records    int64              `json:"records"`
+	Partitions []partitionReceipt `json:"partitions"`
+}
+
+type partitionReceipt struct {
+	Partition   int32 `json:"partition"`
+	Records     int64 `json:"records"`
+	FirstOffset int64 `json:"first_offset"` // -1: not told, with --acks none
+	LastOffset  int64 `json:"last_offset"`
+}
+
+func (r *receipt) add(record *kgo.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records++
+	at, found := slices.BinarySearchFunc(r.partitions, record.Partition, func(p partitionReceipt, partition int32) int {
+		return cmp.Compare(p.Partition, partition)
+	})
+	if !found {
+		r.partitions = slices.Insert(r.partitions, at, partitionReceipt{record.Partition, 0, record.Offset, record.Offset})
+	}
+	p := &r.partitions[at]
+	p.Records++
+	p.FirstOffset, p.LastOffset = min(p.FirstOffset, record.Offset), max(p.LastOffset, record.Offset)
+	if r.unknownOffsets {
+		p.FirstOffset, p.LastOffset = -1, -1
+	}
+}
+
+func (r *receipt) report() produceReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return produceReport{r.topic, r.records, append([]partitionReceipt{}, r.partitions...)}
+}
+
+func (r *receipt) print(app *application) {
+	report := r.report()
+	fmt.Fprintf(app.output, "%d records to %s\n", report.Records, report.Topic)
+	for _, p := range report.Partitions {
+		if r.unknownOffsets {
+			fmt.Fprintf(app.output, "  partition %d: %d records, offsets not told (--acks none)\n", p.Partition, p.Records)
+			continue
+		}
+		fmt.Fprintf(app.output, "  partition %d: offsets %d to %d\n", p.Partition, p.FirstOffset, p.LastOffset)
+	}
+}
+
+// headersFrom parses name=value pairs; a name alone has a null value.
+func headersFrom(pairs []string) (headers []kgo.RecordHeader) {
+	for _, pair := range pairs {
+		header := kgo.RecordHeader{}
+		var found bool
+		var value string
+		if header.Key, value, found = strings.Cut(pair, "="); found {
+			header.Value = []byte(value)
+		}
+		headers = append(headers, header)
+	}
+	return headers
+}
