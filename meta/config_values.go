@@ -54,10 +54,10 @@ func NewDefaults(broker map[string]string) (*Defaults, error) {
 	return d, nil
 }
 
-// DescribeTopic returns what holds for key on a topic with these explicit configs.
-func (d *Defaults) DescribeTopic(configs map[string]string, key *ConfigKey) ConfigValue {
+// DescribeTopic returns what holds for key on topic, of which only Configs is asked.
+func (d *Defaults) DescribeTopic(topic *Topic, key *ConfigKey) ConfigValue {
 	value := ConfigValue{Key: key}
-	if explicit, set := configs[key.Name]; set {
+	if explicit, set := topic.Configs[key.Name]; set {
 		value.add(key.Name, explicit, ConfigSourceTopic)
 	}
 	for _, synonym := range key.Synonyms {
@@ -131,10 +131,10 @@ type TopicConfig struct {
 	MinInsyncReplicas        int32 // min.insync.replicas
 }
 
-// Topic returns what holds on a topic with these explicit configs. It parses
+// Topic returns what holds on topic, of which only Configs is asked. It parses
 // text: callers on a hot path keep the answer for as long as they keep the *Topic.
-func (d *Defaults) Topic(configs map[string]string) TopicConfig {
-	v := configReader{d, configs}
+func (d *Defaults) Topic(topic *Topic) TopicConfig {
+	v := configReader{d, topic.Configs}
 	return TopicConfig{
 		Delete:                   slices.Contains(ParseConfigList(v.text("cleanup.policy")), "delete"),
 		RetentionMillis:          v.integer("retention.ms"),

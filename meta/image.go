@@ -42,6 +42,13 @@ type Tombstone struct {
 // NewImage returns the image before the first command.
 func NewImage() *Image { return &Image{ControllerID: -1} }
 
+// WithController returns the image with another ControllerID.
+func (i *Image) WithController(id int32) *Image {
+	next := *i
+	next.ControllerID = id
+	return &next
+}
+
 // Topic returns the topic of that name.
 func (i *Image) Topic(name string) (*Topic, bool) { return i.topicsByName.get(name) }
 
