@@ -120,8 +120,12 @@ func (b *Builder) SetLastOffsetDelta(delta int32) {
 // Build compresses the records and completes the header. The batch is valid
 // until the next Reset or Append. The error is ErrUnsupportedCompression for a
 // codec that is not Known, or that of a compressor. An empty batch is built as
-// compaction leaves one: not compressed.
+// compaction leaves one, not compressed; it panics when SetLastOffsetDelta did
+// not say which offsets it stands for.
 func (b *Builder) Build() (Batch, error) {
+	if b.lastDelta < 0 {
+		panic("record: a batch without records and without a range of offsets")
+	}
 	batch := b.plain
 	codec := b.options.Codec
 	if b.count == 0 {

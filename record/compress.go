@@ -20,9 +20,7 @@ func Compress(dst []byte, codec Codec, src []byte) ([]byte, error) {
 	case CodecNone:
 		return append(dst, src...), nil
 	case CodecGzip:
-		w := gzipWriters.Get().(*gzip.Writer)
-		defer gzipWriters.Put(w)
-		return compressStream(dst, w, src)
+		return compressStream(dst, &gzipWriters, src)
 	case CodecSnappy:
 		size := s2.MaxEncodedLen(len(src))
 		if size < 0 {
@@ -32,9 +30,7 @@ func Compress(dst []byte, codec Codec, src []byte) ([]byte, error) {
 		dst = append(dst, make([]byte, size)...)
 		return dst[:at+len(s2.EncodeSnappy(dst[at:], src))], nil
 	case CodecLZ4:
-		w := lz4Writers.Get().(*lz4.Writer)
-		defer lz4Writers.Put(w)
-		return compressStream(dst, w, src)
+		return compressStream(dst, &lz4Writers, src)
 	case CodecZstd:
 		return zstdEncoder().EncodeAll(src, dst), nil
 	}
@@ -42,13 +38,13 @@ func Compress(dst []byte, codec Codec, src []byte) ([]byte, error) {
 }
 
 var (
-	gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+	gzipWriters = sync.Pool{New: func() any { return &streamWriter{compressor: gzip.NewWriter(nil)} }}
 	lz4Writers  = sync.Pool{New: func() any {
 		w := lz4.NewWriter(nil)
 		if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false)); err != nil {
 			panic(fmt.Sprintf("record: lz4 refuses its own options: %v", err))
 		}
-		return w
+		return &streamWriter{compressor: w}
 	}}
 
 	// EncodeAll may be called concurrently; the encoder keeps a state for each
@@ -62,28 +58,34 @@ var (
 	})
 )
 
-type resettableWriter interface {
-	io.WriteCloser
-	Reset(io.Writer)
+// streamWriter is a compressor and what it writes to, pooled together.
+type streamWriter struct {
+	compressor interface {
+		io.WriteCloser
+		Reset(io.Writer)
+	}
+	out []byte
 }
 
-func compressStream(dst []byte, w resettableWriter, src []byte) ([]byte, error) {
-	out := sliceWriter{bytes: dst}
-	w.Reset(&out)
-	_, err := w.Write(src)
-	if closeErr := w.Close(); err == nil {
+// Write appends what comes out of the compressor.
+func (w *streamWriter) Write(p []byte) (int, error) {
+	w.out = append(w.out, p...)
+	return len(p), nil
+}
+
+func compressStream(dst []byte, pool *sync.Pool, src []byte) ([]byte, error) {
+	w := pool.Get().(*streamWriter)
+	w.out = dst
+	w.compressor.Reset(w)
+	_, err := w.compressor.Write(src)
+	if closeErr := w.compressor.Close(); err == nil {
 		err = closeErr
 	}
+	out := w.out
+	w.out = nil
+	pool.Put(w)
 	if err != nil {
 		return dst, fmt.Errorf("record: compressing %d bytes: %w", len(src), err)
 	}
-	return out.bytes, nil
-}
-
-// sliceWriter appends what is written to it.
-type sliceWriter struct{ bytes []byte }
-
-func (w *sliceWriter) Write(p []byte) (int, error) {
-	w.bytes = append(w.bytes, p...)
-	return len(p), nil
+	return out, nil
 }
