@@ -30,7 +30,9 @@ func openFollowsFlags(r *rig) {
 
 	reader := r.open("log", disk.ReadOnly)
 	r.expect(reader, 0, data)
-	r.refused(&disk.Operation{Kind: disk.Write, File: reader, Buffer: data}, syscall.EBADF)
+	for _, kind := range []disk.Kind{disk.Write, disk.Preallocate, disk.ZeroRange} {
+		r.refused(&disk.Operation{Kind: kind, File: reader, Buffer: data, Length: int64(blocks(9))}, syscall.EBADF)
+	}
 
 	op = r.must(&disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Truncate})
 	if op.Length != 0 || r.size("log") != 0 {

@@ -1,0 +1,438 @@
+// Package crash is a disk.Disk in memory that behaves as badly as the seam
+// allows, from a seed: operations complete in any order, what was not flushed
+// may be lost in any part, and a fault script makes it lie, tear and fail. Tests
+// and the simulation make it; the goroutine that calls Submit and Wait owns it.
+// It has no goroutine and no clock of its own: the same seed and the same calls
+// give the same outcome.
+//
+// A power cut is a new Disk: Crash and CrashOutcomes return what would be found
+// after one at this moment and leave the Disk as it is. What survives:
+//
+//	completed and flushed          always
+//	completed, not flushed         any subset of its 512-byte sectors; its change of size or not
+//	in flight                      the same: torn at any sector boundary
+//	queued, not handed to Wait     never
+//	name synced                    always, if the names of its parents are
+//	name not synced                whole or not at all, in order per name: a rename shows
+//	                               the old state or the new one, never neither
+//
+// Kill is the death of the process alone: what completed is there, but is as
+// volatile as before.
+//
+// The Disk watches its caller, too: it panics when an operation is submitted
+// twice, when the buffer of a Write changes while it is in flight, and when a
+// File is closed with operations in flight on it. It scribbles over the buffer
+// of a Read until the Read completes.
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ringlog/engine/disk"
+	"ringlog/engine/disk/internal/handle"
+)
+
+// ErrCrashed is returned by Wait and Close from the step on that CrashAt named,
+// or after Halt: the process under test no longer runs.
+var ErrCrashed = errors.New("crash: the power is off")
+
+// Options shape a Disk; the zero value is a Disk of seed 0 without limits.
+type Options struct {
+	// Seed decides the order of completions and every fault with a probability.
+	Seed uint64
+	// BytesMax bounds the sum of all file sizes; growing past it is ENOSPC. 0 is no bound.
+	BytesMax int64
+	// TearSectors breaks the assumption of disk.SectorBytes for every Write.
+	TearSectors bool
+	// InOrder completes operations one at a time in the order of submission.
+	InOrder bool
+	// Blocking makes a Wait with nothing in flight block until Wake or the
+	// timeout. It is for an owner that runs on a goroutine of its own, whose
+	// order then depends on the scheduler. Without it such a Wait returns at
+	// once: nobody else is there who could wake it.
+	Blocking bool
+}
+
+// Disk implements disk.Disk.
+type Disk struct {
+	wake    chan struct{} // holds one token
+	crashed atomic.Bool
+
+	// What follows belongs to the owner.
+	options  Options
+	world    *world
+	files    handle.Table[*openFile]
+	faults   []*Fault
+	order    *dice     // decides the order of completions
+	chance   *dice     // decides everything else, so that a fault does not change the order
+	queued   []*flight // submitted, not handed over
+	flying   []*flight // handed over
+	ended    []*disk.Operation
+	steps    int
+	crashAt  int
+	inFlight int
+	closed   bool
+}
+
+// openFile is one handle.
+type openFile struct {
+	inode    *inode
+	path     string
+	readOnly bool
+	inFlight int // operations on it
+}
+
+// flight is one operation in flight.
+type flight struct {
+	request
+	op      *disk.Operation
+	refused error  // when not nil: it completes with this
+	sum     uint32 // of a Write's buffer, to catch a caller that changes it
+	delay   int    // completions that must come before this one
+}
+
+// marker in disk.Operation.Slot while an operation is in flight here.
+const marker = 0xC4A5_4EED_0D15_C000
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// New returns an empty Disk.
+func New(options Options) *Disk {
+	return newDisk(options, &world{root: newDirectory(), bytesMax: options.BytesMax})
+}
+
+func newDisk(options Options, w *world) *Disk {
+	return &Disk{
+		options: options,
+		world:   w,
+		wake:    make(chan struct{}, 1),
+		order:   newDice(options.Seed, 1),
+		chance:  newDice(options.Seed, 2),
+	}
+}
+
+// AddFault appends a rule to the fault script and returns it, for Fired.
+func (d *Disk) AddFault(rule Fault) *Fault {
+	if rule.Err == nil && rule.Effect == 0 || rule.Bytes%disk.BlockBytes != 0 {
+		panic("crash: a fault needs an error or an effect, and whole blocks")
+	}
+	d.faults = append(d.faults, &rule)
+	return &rule
+}
+
+// ClearFaults ends the fault script.
+func (d *Disk) ClearFaults() { d.faults = nil }
+
+// Steps is the number of submissions and completions so far.
+func (d *Disk) Steps() int { return d.steps }
+
+// CrashAt turns the power off just before the step with this number, counted
+// from 1: that submission or completion does not happen, and Wait returns
+// ErrCrashed from then on. 0 never does.
+func (d *Disk) CrashAt(step int) { d.crashAt = step }
+
+// Halt turns the power off now and wakes the owner. Any goroutine may call it.
+func (d *Disk) Halt() {
+	d.crashed.Store(true)
+	d.Wake()
+}
+
+// Crashed says whether the power is off.
+func (d *Disk) Crashed() bool { return d.crashed.Load() }
+
+// step counts one submission or completion; false when it does not happen any more.
+func (d *Disk) step() bool {
+	if d.crashAt > 0 && d.steps+1 >= d.crashAt {
+		d.crashed.Store(true)
+	}
+	if d.crashed.Load() {
+		return false
+	}
+	d.steps++
+	return true
+}
+
+// Submit queues op.
+func (d *Disk) Submit(op *disk.Operation) {
+	if op.Slot == marker {
+		panic(fmt.Sprintf("crash: %s of %q submitted while it is in flight", op.Kind, op.Path))
+	}
+	d.inFlight++
+	op.Done, op.Err = 0, nil
+	if !d.step() {
+		return
+	}
+	if d.closed {
+		op.Fail(op.Path, disk.ErrClosed)
+		d.ended = append(d.ended, op)
+		return
+	}
+	op.Slot = marker
+	d.queued = append(d.queued, d.newFlight(op))
+}
+
+// newFlight takes from op all that its completion needs.
+func (d *Disk) newFlight(op *disk.Operation) *flight {
+	f := &flight{op: op, refused: op.Check()}
+	f.request = request{
+		kind: op.Kind, flags: op.Flags, path: op.Path, newPath: op.NewPath,
+		buffer: op.Buffer, offset: op.Offset, length: op.Length, sequence: d.world.sequence,
+	}
+	if usesFile(op.Kind) {
+		d.attach(f)
+	}
+	if f.refused != nil {
+		return f
+	}
+	switch op.Kind {
+	case disk.Write:
+		f.sum = crc32.Checksum(op.Buffer, castagnoli)
+	case disk.Read:
+		for i := range op.Buffer {
+			op.Buffer[i] = 0xA5
+		}
+	}
+	for _, rule := range d.faults {
+		if rule.meets(&f.request, d.chance) {
+			f.fault = rule
+			if rule.Err == nil && rule.Effect == Delay {
+				f.delay = rule.Completions
+			}
+			break
+		}
+	}
+	if f.fault == nil && d.options.TearSectors && op.Kind == disk.Write {
+		f.fault = &Fault{Effect: TearSectors}
+	}
+	return f
+}
+
+// attach finds the file that the operation names.
+func (d *Disk) attach(f *flight) {
+	target, ok := d.files.Get(f.op.File)
+	if !ok {
+		if f.refused == nil {
+			f.refused = syscall.EBADF
+		}
+		return
+	}
+	f.target, f.path = target, target.path
+	if f.refused != nil {
+		return
+	}
+	if f.kind == disk.Close {
+		if target.inFlight > 0 {
+			panic(fmt.Sprintf("crash: %q closed with %d operations in flight on it", f.path, target.inFlight))
+		}
+		d.files.Remove(f.op.File)
+	}
+	target.inFlight++
+}
+
+func usesFile(kind disk.Kind) bool {
+	switch kind {
+	case disk.Write, disk.Read, disk.Flush, disk.SyncFilesystem, disk.Preallocate, disk.ZeroRange, disk.Close:
+		return true
+	}
+	return false
+}
+
+// Wait hands over what is queued and completes some of what is in flight.
+func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.Operation, error) {
+	if d.crashed.Load() {
+		return finished, ErrCrashed
+	}
+	d.flying = append(d.flying, d.queued...)
+	d.queued = d.queued[:0]
+	count := 0
+	if d.closed {
+		finished = d.takeEnded(finished)
+		return finished, disk.ErrClosed
+	}
+	if len(d.flying) == 0 && d.options.Blocking {
+		d.block(timeout)
+	} else if len(d.flying) > 0 {
+		count = d.completions(d.takeWake() || timeout == 0)
+	} else {
+		d.takeWake()
+	}
+	for range count {
+		if !d.completeOne() {
+			break
+		}
+	}
+	if d.crashed.Load() {
+		// Nobody is there any more who could learn what completed last.
+		return finished, ErrCrashed
+	}
+	return d.takeEnded(finished), nil
+}
+
+// completions draws how many operations complete in one Wait: mostly one,
+// sometimes all, and when nothing needs to, sometimes none.
+func (d *Disk) completions(mayBeNone bool) int {
+	if d.options.InOrder {
+		return 1
+	}
+	if mayBeNone && d.order.IntN(2) == 0 {
+		return 0
+	}
+	switch d.order.IntN(4) {
+	case 0:
+		return len(d.flying)
+	case 1:
+		return 1 + d.order.IntN(len(d.flying))
+	}
+	return 1
+}
+
+// completeOne completes one operation that is not held back, or the one held
+// back least when all are; false when the power went off before.
+func (d *Disk) completeOne() bool {
+	if !d.step() {
+		return false
+	}
+	var free []int
+	least := 0
+	for i, f := range d.flying {
+		if f.delay <= 0 {
+			free = append(free, i)
+		}
+		if f.delay < d.flying[least].delay {
+			least = i
+		}
+	}
+	pick := least
+	if len(free) > 0 {
+		pick = free[0]
+		if !d.options.InOrder {
+			pick = free[d.order.IntN(len(free))]
+		}
+	}
+	f := d.flying[pick]
+	d.flying = append(d.flying[:pick], d.flying[pick+1:]...)
+	for _, other := range d.flying {
+		other.delay--
+	}
+	d.complete(f)
+	return true
+}
+
+// complete carries out f and gives its operation back.
+func (d *Disk) complete(f *flight) {
+	op := f.op
+	op.Slot = 0
+	d.ended = append(d.ended, op)
+	if f.refused != nil {
+		op.Fail(f.path, f.refused)
+		return
+	}
+	if f.kind == disk.Write && crc32.Checksum(op.Buffer, castagnoli) != f.sum {
+		panic(fmt.Sprintf("crash: the buffer of a write to %q at %d changed while it was in flight", f.path, f.offset))
+	}
+	if f.target != nil {
+		f.target.inFlight--
+	}
+	r, err := d.world.perform(&f.request, d.chance)
+	if err == nil && f.kind == disk.Open {
+		err = d.register(op, r.opened)
+	}
+	op.Done = r.done
+	if f.kind == disk.ReadDirectory {
+		op.Entries = append(op.Entries[:0], r.entries...)
+	}
+	if err != nil {
+		op.Fail(f.path, err)
+	}
+}
+
+// register gives an opened file its number.
+func (d *Disk) register(op *disk.Operation, opened *inode) error {
+	file, ok := d.files.Add(&openFile{inode: opened, path: op.Path, readOnly: op.Flags&disk.ReadOnly != 0})
+	if !ok {
+		return syscall.EMFILE
+	}
+	opened.opens++
+	op.File, op.Length = file, opened.live.size
+	return nil
+}
+
+func (d *Disk) takeEnded(finished []*disk.Operation) []*disk.Operation {
+	d.inFlight -= len(d.ended)
+	finished = append(finished, d.ended...)
+	clear(d.ended)
+	d.ended = d.ended[:0]
+	return finished
+}
+
+// block is the idle Wait of Options.Blocking.
+func (d *Disk) block(timeout time.Duration) {
+	switch {
+	case timeout == 0:
+		d.takeWake()
+	case timeout < 0:
+		<-d.wake
+	default:
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		select {
+		case <-d.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+func (d *Disk) takeWake() bool {
+	select {
+	case <-d.wake:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wake makes the next Wait return, also with nothing finished.
+func (d *Disk) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// InFlight is the number of operations submitted and not returned.
+func (d *Disk) InFlight() int { return d.inFlight }
+
+// Info describes this implementation.
+func (d *Disk) Info() disk.Info { return disk.Info{Name: "crash", Direct: true} }
+
+// Close completes what was handed over; what was queued ends with ErrClosed.
+func (d *Disk) Close() error {
+	if d.crashed.Load() {
+		return ErrCrashed
+	}
+	if d.closed {
+		return disk.ErrClosed
+	}
+	for len(d.flying) > 0 {
+		if !d.completeOne() {
+			return ErrCrashed
+		}
+	}
+	for _, f := range d.queued {
+		f.op.Slot = 0
+		f.op.Fail(f.path, disk.ErrClosed)
+		d.ended = append(d.ended, f.op)
+	}
+	d.queued, d.closed = nil, true
+	d.files.All(func(_ disk.File, open *openFile) {
+		open.inode.opens--
+		d.world.unused(open.inode)
+	})
+	d.files = handle.Table[*openFile]{}
+	return nil
+}
