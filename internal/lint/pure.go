@@ -39,10 +39,12 @@ var impureClock = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep
 // global source.
 var seededRand = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "Source", "PCG", "ChaCha8", "Zipf"}
 
+const mapRemedy = `sort the keys (slices.Sorted(maps.Keys(m))), or prove in a comment with the words "any order" that the order cannot be seen`
+
 // checkPure bans clocks, goroutines, chance, I/O and map order from the pure
 // packages. Their tests may do as they like.
 func checkPure(t *Tree) (findings []Finding) {
-	maps := t.mapNames()
+	types := newTypeReader(t)
 	for _, f := range t.Go {
 		if f.Test || !matchesAny(purePackages, f.Package) {
 			continue
@@ -57,16 +59,23 @@ func checkPure(t *Tree) (findings []Finding) {
 		}
 		clock, chance := f.localName("time"), f.localName("math/rand/v2")
 		ordered := t.commentLines(f, "any order")
+		sorted := map[ast.Node]bool{}
 		ast.Inspect(f.Syntax, func(node ast.Node) bool {
 			switch node := node.(type) {
 			case *ast.GoStmt:
 				report(node.Pos(), "pure package starts a goroutine", "return an effect and let the caller run it")
 			case *ast.SelectStmt:
 				report(node.Pos(), "pure package selects", "make what it waits for an event of Step")
+			case *ast.CallExpr:
+				if sorting := f.calls(node, "slices", "Sorted", "SortedFunc", "SortedStableFunc"); sorting && len(node.Args) > 0 {
+					sorted[node.Args[0]] = true
+				}
+				if f.calls(node, "maps", "Keys", "Values", "All") && !sorted[node] && !ordered[t.line(node.Pos())] {
+					report(node.Pos(), "pure package walks a map in its own order", mapRemedy)
+				}
 			case *ast.RangeStmt:
-				if maps[f.Package][lastName(node.X)] && !ordered[t.line(node.Pos())] && !ordered[t.line(node.Pos())-1] {
-					report(node.Pos(), fmt.Sprintf("pure package ranges over the map %s", lastName(node.X)),
-						`sort the keys first, or prove in a comment with the words "any order" that the order cannot be seen`)
+				if types.isMap(f, node.X) && !ordered[t.line(node.Pos())] && !ordered[t.line(node.Pos())-1] {
+					report(node.Pos(), "pure package ranges over a map", mapRemedy)
 				}
 			case *ast.SelectorExpr:
 				on, _ := node.X.(*ast.Ident)
@@ -84,68 +93,14 @@ func checkPure(t *Tree) (findings []Finding) {
 	return findings
 }
 
-// mapNames returns, for each package, the names that are declared with a map
-// type in it: fields, variables, parameters and named map types' variables.
-// It goes by name, not by type: a false alarm is answered by a comment, and no
-// type checker has to see all dependencies.
-func (t *Tree) mapNames() map[string]map[string]bool {
-	names := map[string]map[string]bool{}
-	for _, f := range t.Go {
-		if names[f.Package] == nil {
-			names[f.Package] = map[string]bool{}
-		}
-		add := func(identifiers []*ast.Ident) {
-			for _, identifier := range identifiers {
-				names[f.Package][identifier.Name] = true
-			}
-		}
-		ast.Inspect(f.Syntax, func(node ast.Node) bool {
-			switch node := node.(type) {
-			case *ast.Field:
-				if isMap(node.Type) {
-					add(node.Names)
-				}
-			case *ast.ValueSpec:
-				if isMap(node.Type) || len(node.Values) == 1 && isMap(node.Values[0]) {
-					add(node.Names)
-				}
-			case *ast.AssignStmt:
-				if node.Tok == token.DEFINE && len(node.Lhs) == 1 && len(node.Rhs) == 1 && isMap(node.Rhs[0]) {
-					if identifier, ok := node.Lhs[0].(*ast.Ident); ok {
-						add([]*ast.Ident{identifier})
-					}
-				}
-			}
-			return true
-		})
+// calls says whether a call is of one of a package's functions.
+func (f *GoFile) calls(call *ast.CallExpr, of string, functions ...string) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains(functions, selector.Sel.Name) {
+		return false
 	}
-	return names
-}
-
-// isMap says whether an expression is a map type, a literal of one, or a make
-// of one.
-func isMap(expression ast.Expr) bool {
-	switch e := expression.(type) {
-	case *ast.MapType:
-		return true
-	case *ast.CompositeLit:
-		return isMap(e.Type)
-	case *ast.CallExpr:
-		called, ok := e.Fun.(*ast.Ident)
-		return ok && called.Name == "make" && len(e.Args) > 0 && isMap(e.Args[0])
-	}
-	return false
-}
-
-// lastName returns the last name of a path of selectors: c for a.b.c.
-func lastName(expression ast.Expr) string {
-	switch e := expression.(type) {
-	case *ast.Ident:
-		return e.Name
-	case *ast.SelectorExpr:
-		return e.Sel.Name
-	}
-	return ""
+	on, ok := selector.X.(*ast.Ident)
+	return ok && on.Name == f.localName(of) && on.Name != ""
 }
 
 // localName returns the name under which a file knows an import, or "".

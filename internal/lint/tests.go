@@ -3,6 +3,7 @@ package lint
 import (
 	"go/ast"
 	"go/token"
+	"maps"
 	"strconv"
 )
 
@@ -41,37 +42,74 @@ func checkTestSkip(t *Tree) (findings []Finding) {
 		if !f.Test {
 			continue
 		}
-		ast.Inspect(f.Syntax, func(node ast.Node) bool {
-			call, ok := node.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			selector, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			on, ok := selector.X.(*ast.Ident)
-			if !ok || on.Name != "t" && on.Name != "b" && on.Name != "f" && on.Name != "tb" {
-				return true
-			}
-			switch selector.Sel.Name {
+		f.testingCalls(func(call *ast.CallExpr, method string) {
+			switch method {
 			case "SkipNow":
 			case "Skip", "Skipf":
 				if len(call.Args) > 0 {
 					if reason, ok := call.Args[0].(*ast.Ident); ok && len(constants[f.Package][reason.Name]) >= skipReasonBytesMin {
-						return true
+						return
 					}
 				}
 			default:
-				return true
+				return
 			}
 			findings = append(findings, Finding{Path: f.Path, Line: t.line(call.Pos()),
 				Breach: "a test is skipped without an explanation",
 				Remedy: "declare a string constant that says what is missing here and where the test runs, and skip with it"})
-			return true
 		})
 	}
 	return findings
+}
+
+// testingCalls shows every call of a method of a *testing.T, B, F or a
+// testing.TB that is a function's parameter. (Property tests have a T of their
+// own, whose Skip only gives up a draw.)
+func (f *GoFile) testingCalls(show func(call *ast.CallExpr, method string)) {
+	var walk func(node ast.Node, parameters map[string]bool)
+	walk = func(node ast.Node, parameters map[string]bool) {
+		ast.Inspect(node, func(inner ast.Node) bool {
+			switch inner := inner.(type) {
+			case *ast.FuncDecl:
+				if inner.Body != nil {
+					walk(inner.Body, f.testingParameters(inner.Type, parameters))
+				}
+				return false
+			case *ast.FuncLit:
+				walk(inner.Body, f.testingParameters(inner.Type, parameters))
+				return false
+			case *ast.CallExpr:
+				if selector, ok := inner.Fun.(*ast.SelectorExpr); ok {
+					if on, ok := selector.X.(*ast.Ident); ok && parameters[on.Name] {
+						show(inner, selector.Sel.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	walk(f.Syntax, nil)
+}
+
+// testingParameters returns which names mean a testing.T or its like inside a
+// function: its own parameters, and those of the functions around it.
+func (f *GoFile) testingParameters(function *ast.FuncType, outer map[string]bool) map[string]bool {
+	names := maps.Clone(outer)
+	if names == nil {
+		names = map[string]bool{}
+	}
+	for _, field := range function.Params.List {
+		ofType := field.Type
+		if pointer, ok := ofType.(*ast.StarExpr); ok {
+			ofType = pointer.X
+		}
+		selector, ok := ofType.(*ast.SelectorExpr)
+		isTesting := ok && lastName(selector.X) != "" && lastName(selector.X) == f.localName("testing")
+		for _, name := range field.Names {
+			names[name.Name] = isTesting
+		}
+	}
+	return names
 }
 
 // stringConstants returns the string constants of each package by name.
@@ -113,6 +151,17 @@ func constantString(expression ast.Expr) string {
 		return constantString(e.X) + constantString(e.Y)
 	case *ast.ParenExpr:
 		return constantString(e.X)
+	}
+	return ""
+}
+
+// lastName returns the last name of a path of selectors: c for a.b.c.
+func lastName(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
 	}
 	return ""
 }
