@@ -178,7 +178,6 @@ func TestLZ4FramesThatOtherClientsCannotReadAreRefused(t *testing.T) {
 		b[at] = value
 		return b
 	}
-	sized := lz4Frames(t, plain, lz4.SizeOption(uint64(len(plain)-1)))
 	for name, src := range map[string][]byte{
 		"empty":                     {},
 		"legacy format":             with(0, 0x02),
@@ -193,10 +192,30 @@ func TestLZ4FramesThatOtherClientsCannotReadAreRefused(t *testing.T) {
 		"wrong content checksum":    with(len(good)-1, good[len(good)-1]^1),
 		"second frame":              append(bytes.Clone(good), good...),
 		"trailing byte":             append(bytes.Clone(good), 0),
-		"content size one short":    sized,
 	} {
 		if _, err := Decompress(nil, CodecLZ4, src, testLimit); !errors.Is(err, ErrDecompress) {
 			t.Errorf("%s: got %v, want ErrDecompress", name, err)
+		}
+	}
+}
+
+// The content size of an LZ4 frame is optional, but not a matter of taste.
+func TestLZ4ContentSizeMustBeRight(t *testing.T) {
+	plain := samples()["text"]
+	for _, difference := range []int{-1, 0, 1} {
+		frame := lz4Frames(t, plain, lz4.SizeOption(uint64(len(plain))))
+		binary.LittleEndian.PutUint64(frame[6:], uint64(len(plain)+difference))
+		read := 0
+		for checksum := range 256 { // of the header: one of them is right
+			frame[14] = byte(checksum)
+			if _, err := Decompress(nil, CodecLZ4, frame, testLimit); err == nil {
+				read++
+			} else if !errors.Is(err, ErrDecompress) {
+				t.Fatal(err)
+			}
+		}
+		if want := 1 - difference*difference; read != want {
+			t.Errorf("size off by %d: read with %d header checksums, want %d", difference, read, want)
 		}
 	}
 }
@@ -281,7 +300,8 @@ func TestBombs(t *testing.T) {
 	}
 	huge(zw)
 	zeros := s2.EncodeSnappy(nil, make([]byte, 4<<20))
-	lz4Sized := lz4Frames(t, []byte("small"), lz4.SizeOption(1<<40))
+	lz4Sized := lz4Frames(t, []byte("small"), lz4.SizeOption(5))
+	binary.LittleEndian.PutUint64(lz4Sized[6:], 1<<40)
 
 	for name, c := range map[string]struct {
 		codec Codec
@@ -296,8 +316,8 @@ func TestBombs(t *testing.T) {
 		"snappy that claims 4 GiB":      {CodecSnappy, []byte{0xff, 0xff, 0xff, 0xff, 0x0f, 0, 'x'}, ErrDecompress},
 		"lz4 that claims 1 TiB":         {CodecLZ4, lz4Sized, ErrDecompressedTooLarge},
 		"zstd that claims 2^60 bytes":   {CodecZstd, []byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0, 0, 0, 0, 0, 0, 0, 0x10, 1, 0, 0}, ErrDecompressedTooLarge},
-		"zstd with a window of 128 MiB": {CodecZstd, []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 1, 0}, ErrDecompress},
-		"zstd with a window of 1 TiB":   {CodecZstd, []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xf0, 1, 0, 0}, ErrDecompress},
+		"zstd with a window of 128 MiB": {CodecZstd, []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 1, 0, 0}, nil},
+		"zstd with a window of 1 TiB":   {CodecZstd, []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xf0, 1, 0, 0}, nil},
 	} {
 		// Once to fill the pools with decompressors, which are large themselves.
 		_, _ = Decompress(nil, c.codec, c.src, limit)
@@ -314,59 +334,79 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// zstdFrame compresses plain to one frame that does not state its content size
+// and has the window of level 22.
+func zstdFrame(t *testing.T, plain []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := zstd.NewWriter(&out, zstd.WithWindowSize(128<<20), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A flush in between, so that the size is not known at the start.
+	if _, err = w.Write(plain[:len(plain)/2]); err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		_, err = w.Write(plain[len(plain)/2:])
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var header zstd.Header
+	if err := header.Decode(out.Bytes()); err != nil || header.WindowSize != 128<<20 {
+		t.Fatalf("the frame has a window of %d bytes, %v", header.WindowSize, err)
+	}
+	return out.Bytes()
+}
+
 // A producer at zstd level 22 declares a window of 128 MiB for a small batch.
 func TestZstdWithAGreatWindowIsReadWithoutBuyingIt(t *testing.T) {
-	for _, size := range []int{10_000, 3 << 20} {
+	for _, size := range []int{10_000, 3 << 20, 20 << 20} {
 		plain := bytes.Repeat([]byte("tiny batch, great ambitions. "), size/29)
-		var out bytes.Buffer
-		w, err := zstd.NewWriter(&out, zstd.WithWindowSize(128<<20), zstd.WithSingleSegment(false), zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(plain[:len(plain)/2]); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Flush(); err != nil { // so that the size is not known at the start
-			t.Fatal(err)
-		}
-		if _, err := w.Write(plain[len(plain)/2:]); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		var header zstd.Header
-		if err := header.Decode(out.Bytes()); err != nil || header.WindowSize != 128<<20 {
-			t.Fatalf("the frame has a window of %d bytes, %v", header.WindowSize, err)
-		}
+		frame := zstdFrame(t, plain)
 		var got []byte
-		allocated := allocatedBy(func() {
-			if got, err = Decompress(nil, CodecZstd, out.Bytes(), testLimit); err != nil {
-				t.Fatal(err)
-			}
-		})
-		if !bytes.Equal(got, plain) {
-			t.Errorf("%d of %d bytes came back", len(got), len(plain))
+		var err error
+		allocated := allocatedBy(func() { got, err = Decompress(nil, CodecZstd, frame, 32<<20) })
+		if err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("%d of %d bytes came back, %v", len(got), len(plain), err)
 		}
-		if allocated > 40<<20 {
-			t.Errorf("%d bytes took %d of memory", len(plain), allocated)
+		if want := uint64(4*size + 2*zstdWindowMax); allocated > want {
+			t.Errorf("%d bytes took %d of memory, want at most %d", len(plain), allocated, want)
 		}
-		if _, err = Decompress(nil, CodecZstd, out.Bytes(), int64(len(plain)-1)); !errors.Is(err, ErrDecompressedTooLarge) {
+		if _, err = Decompress(nil, CodecZstd, frame, int64(len(plain)-1)); !errors.Is(err, ErrDecompressedTooLarge) {
 			t.Errorf("past the limit: %v", err)
 		}
 	}
 }
 
-// One frame may be its own window: a single segment of more than the window
-// that is streamed.
+// What does need more than 8 MiB of window is refused, not misread.
+func TestZstdThatRefersBackTooFarIsRefused(t *testing.T) {
+	far := make([]byte, 10<<20)
+	_, _ = rand.NewChaCha8([32]byte{2}).Read(far)
+	plain := append(far, far[:1<<20]...)
+	frame := zstdFrame(t, plain)
+	if len(frame) > len(far)+len(far)/100 {
+		t.Fatal("the frame does not refer back 10 MiB")
+	}
+	if _, err := Decompress(nil, CodecZstd, frame, 32<<20); !errors.Is(err, ErrDecompress) {
+		t.Errorf("got %v, want ErrDecompress", err)
+	}
+}
+
+// One frame may be its own window: a single segment larger than the window that
+// is allowed.
 func TestZstdSingleSegment(t *testing.T) {
-	for _, size := range []int{1000, 1 << 20, 9 << 20} {
+	for _, size := range []int{1000, 1 << 20, zstdWindowMax, zstdWindowMax + 10, 20 << 20} {
 		plain := bytes.Repeat([]byte("0123456789"), size/10)
 		e, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Decompress(nil, CodecZstd, e.EncodeAll(plain, nil), 16<<20)
+		got, err := Decompress(nil, CodecZstd, e.EncodeAll(plain, nil), 32<<20)
 		if err != nil || !bytes.Equal(got, plain) {
 			t.Errorf("%d of %d bytes, %v", len(got), len(plain), err)
 		}
