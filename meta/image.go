@@ -49,6 +49,14 @@ func (i *Image) WithController(id int32) *Image {
 	return &next
 }
 
+// WithIndex returns the image after an entry of the metadata log at index that
+// carries no command.
+func (i *Image) WithIndex(index uint64) *Image {
+	next := *i
+	next.Index = index
+	return &next
+}
+
 // Topic returns the topic of that name.
 func (i *Image) Topic(name string) (*Topic, bool) { return i.topicsByName.get(name) }
 
