@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -261,8 +262,8 @@ func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.
 	} else {
 		d.takeWake()
 	}
-	for range count {
-		if !d.completeOne() {
+	for i := range count {
+		if i > 0 && d.allHeldBack() || !d.completeOne() {
 			break
 		}
 	}
@@ -289,6 +290,12 @@ func (d *Disk) completions(mayBeNone bool) int {
 		return 1 + d.order.IntN(len(d.flying))
 	}
 	return 1
+}
+
+// allHeldBack says whether nothing may complete yet. The first completion of a
+// Wait passes over it, or the disk would stand still.
+func (d *Disk) allHeldBack() bool {
+	return !slices.ContainsFunc(d.flying, func(f *flight) bool { return f.delay <= 0 })
 }
 
 // completeOne completes one operation that is not held back, or the one held
