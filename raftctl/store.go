@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -179,15 +180,19 @@ func (s *store) verify(fileBytes int64, who identity) error {
 	}, s.corruptPanic)
 }
 
-// openError turns bbolt's error into one of ours.
+// openError turns bbolt's error into one of ours: what neither the lock nor the system
+// says is about the bytes of the file.
 func (s *store) openError(err error) error {
+	var system syscall.Errno
 	switch {
+	case errors.Is(err, ErrCorrupt):
+		return err
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("%w: %s", ErrLocked, s.path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return s.corrupt(err.Error())
+	case errors.As(err, &system):
+		return fmt.Errorf("raftctl: opening %s: %w", s.path, err)
 	}
-	return fmt.Errorf("raftctl: opening %s: %w", s.path, err)
+	return s.corrupt(err.Error())
 }
 
 // load reads and checks everything.
