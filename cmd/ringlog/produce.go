@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,7 +76,10 @@ func (app *application) produce(ctx context.Context, topic string, f produceFlag
 	if err != nil {
 		return err
 	}
-	client, err := app.connect(ctx, append(options, kgo.RecordDeliveryTimeout(max(app.timeout, time.Second)))...)
+	client, err := app.connect(ctx, append(options,
+		// A command must end, and it never sends a record again that it gave up, so
+		// giving up what is in flight cannot store anything twice.
+		kgo.RecordDeliveryTimeout(max(app.timeout, time.Second)), kgo.AllowIdempotentProduceCancellation())...)
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (app *application) produce(ctx context.Context, topic string, f produceFlag
 			line.record.Topic = topic
 			client.Produce(ctx, line.record, func(record *kgo.Record, err error) {
 				if err != nil {
-					cancel(fmt.Errorf("sending to %s: %w", topic, err))
+					cancel(sendFailure(topic, err))
 					return
 				}
 				receipt.add(record)
@@ -125,6 +129,15 @@ func (app *application) produce(ctx context.Context, topic string, f produceFlag
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// sendFailure says of a record that nobody answered for what is known of it.
+func sendFailure(topic string, err error) error {
+	if errors.Is(err, kgo.ErrRecordTimeout) {
+		return &failure{exitUnreachable, fmt.Errorf("sending to %s: the broker stopped answering", topic),
+			"the records counted above are stored; the next ones may or may not be: look before sending them again"}
+	}
+	return fmt.Errorf("sending to %s: %w", topic, err)
 }
 
 // options turns flags into the client's.

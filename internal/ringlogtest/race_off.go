@@ -1,0 +1,5 @@
+//go:build !race
+
+package ringlogtest
+
+const raceDetector = false
