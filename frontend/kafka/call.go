@@ -1,0 +1,104 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ringlog/frontend"
+)
+
+// errPanicked closes a connection whose request hit a fault of ours.
+var errPanicked = errors.New("kafka: internal error")
+
+// gate lets the second of two arrivals through. A turn may come on the
+// connection's writer while Receive is still storing the Turn it was given:
+// whoever comes last starts the work, and nobody waits.
+type gate struct{ arrivals atomic.Int32 }
+
+// arrive reports whether the caller is the second one, and readies the gate for
+// its next use if so.
+func (g *gate) arrive() bool {
+	if g.arrivals.Add(1) < 2 {
+		return false
+	}
+	g.arrivals.Store(0)
+	return true
+}
+
+// call is one request on its way through a handler.
+type call struct {
+	session       *session
+	api           *api
+	correlationID int32
+	clientID      string
+	body          kmsg.Request
+	// refused is why the request is answered with an error whatever it asks; only
+	// ApiVersions knows it.
+	refused error
+
+	turn frontend.Turn
+	gate gate
+}
+
+// start takes the request's place in the order of replies; the handler runs
+// when all earlier replies were written.
+func (s *session) start(r *request, body kmsg.Request, refused error) {
+	c := &call{session: s, api: r.api, correlationID: r.correlationID, clientID: s.clientID, body: body, refused: refused}
+	c.turn = s.conn.Turn(c.onTurn)
+	c.onTurn()
+}
+
+// onTurn is called when the turn comes and when Receive has stored it. The
+// handler gets a goroutine of its own because it may wait (for the metadata
+// quorum, for a disk) and the connection's writer must not.
+func (c *call) onTurn() {
+	if c.gate.arrive() {
+		go c.run()
+	}
+}
+
+func (c *call) run() {
+	key, version := c.body.Key(), c.body.GetVersion()
+	defer c.session.contain(key, version)
+	response := c.api.handle(c.session.ctx, c)
+	if response == nil { // the connection is gone
+		return
+	}
+	out := newReply(key, c.correlationID, response.IsFlexible())
+	out.buf = response.AppendTo(out.buf)
+	out.send(c.turn, nil)
+}
+
+// contain is deferred by whatever runs on behalf of one connection outside of
+// Receive: a panic there ends that connection and nothing else.
+func (s *session) contain(key, version int16) {
+	if cause := recover(); cause != nil {
+		s.conn.Close(s.protocol.panicked(key, version, cause))
+	}
+}
+
+// panicked counts and logs a panic and returns the reason for closing the one
+// connection that it costs.
+func (p *Protocol) panicked(key, version int16, cause any) error {
+	p.metrics.Panics.Add(1)
+	p.log.Error("request handler panicked", "api", kmsg.NameForKey(key), "key", key, "version", version,
+		"cause", cause, "stack", string(debug.Stack()))
+	return fmt.Errorf("%w in %s version %d", errPanicked, kmsg.NameForKey(key), version)
+}
+
+// refused counts and logs a request that closes its connection.
+func (p *Protocol) refused(s *session, r *request, err error) {
+	if errors.Is(err, ErrUnsupported) {
+		p.metrics.Unsupported.Add(1)
+	} else {
+		p.metrics.Malformed.Add(1)
+	}
+	p.log.limited(func(log *logger, skipped int64) {
+		log.Warn("request refused, closing its connection", "peer", s.conn.RemoteAddr(), "client_id", clip(s.clientID),
+			"key", r.key, "version", r.version, "bytes", len(r.body), "error", err, "skipped", skipped)
+	})
+}

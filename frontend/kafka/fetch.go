@@ -1,0 +1,366 @@
+package kafka
+
+// Fetch (key 1): versions 4 to 18.
+//
+//	4    isolation level, last stable offset, aborted transactions (KIP-98)
+//	5    log start offset (KIP-107)
+//	7    fetch sessions (KIP-227)
+//	9    current leader epoch: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320)
+//	10   zstd (KIP-110); before, a zstd batch is UNSUPPORTED_COMPRESSION_TYPE
+//	11   rack of the consumer, preferred read replica (KIP-392)
+//	12   flexible; last fetched epoch, diverging epoch, current leader (KIP-595)
+//	13   topics by id (KIP-516): UNKNOWN_TOPIC_ID
+//	15   the replica's state as a tagged field (KIP-903)
+//	16   endpoints of current leaders (KIP-951)
+//	17   directory ids and 18 high watermarks: fields of replicas only
+//
+// No session is ever made: a full fetch is answered with session id 0, which
+// tells a client to go on without one; an incremental one is
+// FETCH_SESSION_ID_NOT_FOUND, upon which clients start over. Records are never
+// null, also beside an error (an empty field is what librdkafka and ShareFetch's
+// clients can read). A replica id is refused: replicas have links of their own, and
+// a forged one once lost data in Kafka (CVE-2018-1288).
+//
+// The answer is written from the engine's memory: the encoder's own bytes with
+// slices of batches cut in between, none of them copied. The request starts when
+// its turn in the order of replies has come, so that memory is taken only when
+// it can leave.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ringlog/broker"
+	"ringlog/frontend"
+	"ringlog/record"
+)
+
+const (
+	fetchSessionEpochFull  = 0  // begins a session, or is without one
+	fetchSessionEpochFinal = -1 // ends a session
+	fetchReplicaStateTag   = 1
+	isolationReadCommitted = 1
+)
+
+// fetchCall is one Fetch request between its frame and the end of its reply.
+type fetchCall struct {
+	session       *session
+	fetch         *broker.Fetch
+	topics        []topicSpan
+	version       int16
+	correlationID int32
+	flexible      bool
+	committedOnly bool
+	compareEpochs bool // a partition asks where its log runs apart: Start may wait
+	replicaID     int32
+	refused       error // of the whole request
+	turn          frontend.Turn
+	gate          gate
+
+	begin   func() // the method values, bound once
+	done    func(*broker.Fetch)
+	written func()
+}
+
+var fetchCalls sync.Pool
+
+func newFetchCall() *fetchCall {
+	c, pooled := fetchCalls.Get().(*fetchCall)
+	if !pooled {
+		c = new(fetchCall)
+		c.begin, c.done, c.written = c.onTurn, c.onDone, c.onWritten
+	}
+	return c
+}
+
+// receiveFetch decodes a Fetch and takes its turn.
+func receiveFetch(s *session, r *request) error {
+	defer r.frame.Release()
+	c := newFetchCall()
+	c.session, c.version, c.correlationID, c.flexible = s, r.version, r.correlationID, r.flexible()
+	c.fetch = s.protocol.broker.NewFetch()
+	if err := c.decode(r.body); err != nil {
+		c.onWritten()
+		return err
+	}
+	c.fetch.Done = c.done
+	c.turn = s.conn.Turn(c.begin)
+	c.onTurn()
+	return nil
+}
+
+// decode reads the request into broker parts. Nothing of it slices the frame
+// when it returns.
+func (c *fetchCall) decode(body []byte) error {
+	b := wire{Reader: kbin.Reader{Src: body}, flexible: c.flexible}
+	c.replicaID = -1
+	if c.version <= 14 {
+		c.replicaID = b.Int32()
+	}
+	c.fetch.Wait = time.Duration(max(b.Int32(), 0)) * time.Millisecond
+	c.fetch.BytesMin = int(max(b.Int32(), 0))
+	c.fetch.BytesMax = int(max(b.Int32(), 0))
+	c.committedOnly = b.Int8() == isolationReadCommitted
+	if c.version >= 7 {
+		session, epoch := b.Int32(), b.Int32()
+		if epoch != fetchSessionEpochFull && epoch != fetchSessionEpochFinal {
+			c.refused = fmt.Errorf("%w: %d at epoch %d", errFetchSession, session, epoch)
+		}
+	}
+	for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
+		c.decodeTopic(&b)
+	}
+	c.decodeEnd(&b)
+	if err := b.finish("Fetch"); err != nil {
+		return err
+	}
+	if c.replicaID >= 0 {
+		for i := range c.fetch.Parts {
+			c.fetch.Parts[i].Err = errReplicaFetch
+		}
+	}
+	return nil
+}
+
+func (c *fetchCall) decodeTopic(b *wire) {
+	span := topicSpan{start: len(c.fetch.Parts)}
+	topic, err := c.session.readTopic(b, c.version >= 13, &span)
+	for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
+		if len(c.fetch.Parts) == partitionCountMax {
+			b.fail(fmt.Errorf("%w: more than %d partitions in a request", frontend.ErrMalformed, partitionCountMax))
+			return
+		}
+		part := c.fetch.Add()
+		part.Topic, part.Err = topic, err
+		part.Partition = b.Int32()
+		if c.version >= 9 {
+			part.LeaderEpoch = b.Int32()
+		}
+		part.Offset = b.Int64()
+		if c.version >= 12 {
+			part.LastFetchedEpoch = b.Int32()
+			c.compareEpochs = c.compareEpochs || part.LastFetchedEpoch >= 0
+		}
+		if c.version >= 5 {
+			b.Int64() // log start offset of a replica
+		}
+		part.BytesMax = int(max(b.Int32(), 0))
+		b.tags()
+	}
+	b.tags()
+	span.end = len(c.fetch.Parts)
+	c.topics = append(c.topics, span)
+}
+
+// decodeEnd reads what follows the topics.
+func (c *fetchCall) decodeEnd(b *wire) {
+	if c.version >= 7 { // topics to forget, of a session that does not exist
+		for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
+			if c.version >= 13 {
+				b.Uuid()
+			} else {
+				b.string()
+			}
+			b.Span(4 * b.arrayLen())
+			b.tags()
+		}
+	}
+	if c.version >= 11 {
+		b.string() // rack
+	}
+	if !c.flexible || !b.Ok() {
+		return
+	}
+	err := eachTag(&b.Reader, func(tag uint32, value []byte) {
+		if tag == fetchReplicaStateTag && c.version >= 15 && len(value) >= 4 {
+			c.replicaID = int32(binary.BigEndian.Uint32(value))
+		}
+	})
+	if err != nil {
+		b.fail(err)
+	}
+}
+
+// onTurn is called when the turn comes and when Receive has stored it.
+func (c *fetchCall) onTurn() {
+	if !c.gate.arrive() {
+		return
+	}
+	if c.compareEpochs {
+		go c.start() // asks the shard first, and the connection's writer must not wait
+		return
+	}
+	c.start()
+}
+
+func (c *fetchCall) start() {
+	s := c.session
+	defer s.contain(int16(kmsg.Fetch), c.version)
+	if c.refused != nil {
+		c.onDone(c.fetch)
+		return
+	}
+	fetch := c.fetch
+	s.fetching.Lock()
+	s.fetching.fetch = fetch
+	s.fetching.Unlock()
+	fetch.Start(s.ctx)
+	// The call may be gone by now. If the connection closed while Start ran, what
+	// Closed did may have come too early.
+	s.fetching.Lock()
+	if s.fetching.closed && s.fetching.fetch == fetch {
+		fetch.Cancel()
+	}
+	s.fetching.Unlock()
+}
+
+// onDone answers the request. What it appends are some 50 bytes for each
+// partition, so it may run on the shard's thread.
+func (c *fetchCall) onDone(*broker.Fetch) {
+	s := c.session
+	defer s.contain(int16(kmsg.Fetch), c.version)
+	s.fetching.Lock()
+	s.fetching.fetch = nil // from here on Closed must not cancel it
+	s.fetching.Unlock()
+	if c.refused != nil {
+		s.protocol.countError(int16(kmsg.Fetch), code(c.refused), c.refused)
+		c.topics, c.fetch.Parts = c.topics[:0], c.fetch.Parts[:0]
+	}
+	c.checkParts()
+	out := newReply(int16(kmsg.Fetch), c.correlationID, c.flexible)
+	c.encode(out)
+	out.send(c.turn, c.written)
+}
+
+// checkParts takes back what this version's client could not read, and counts errors.
+func (c *fetchCall) checkParts() {
+	for i := range c.fetch.Parts {
+		part := &c.fetch.Parts[i]
+		if c.version < 10 && part.Err == nil && holdsZstd(part.Batches) {
+			part.Err = errZstdFetch
+			part.HighWatermark, part.LastStable, part.Start = -1, -1, -1
+		}
+		if part.Err != nil {
+			part.Batches, part.Bytes = nil, 0
+			c.session.protocol.countError(int16(kmsg.Fetch), code(part.Err), part.Err)
+		}
+	}
+}
+
+// holdsZstd reports whether any batch is compressed with zstd.
+func holdsZstd(batches [][]byte) bool {
+	for _, bytes := range batches {
+		for len(bytes) > 0 {
+			batch, rest, err := record.Next(bytes)
+			if err != nil {
+				break
+			}
+			if batch.Codec() == record.CodecZstd {
+				return true
+			}
+			bytes = rest
+		}
+	}
+	return false
+}
+
+// encode writes the answer; see kmsg.FetchResponse for the layout.
+func (c *fetchCall) encode(out *reply) {
+	out.buf = kbin.AppendInt32(out.buf, 0) // throttle time
+	if c.version >= 7 {
+		out.buf = kbin.AppendInt16(out.buf, code(c.refused))
+		out.buf = kbin.AppendInt32(out.buf, 0) // session id: none
+	}
+	out.buf = appendArrayLen(out.buf, len(c.topics), c.flexible)
+	moved := leadersNamed{image: c.session.protocol.broker.Image()}
+	for i := range c.topics {
+		span := &c.topics[i]
+		if c.version >= 13 {
+			out.buf = append(out.buf, span.id[:]...)
+		} else {
+			out.buf = appendString(out.buf, span.name, c.flexible)
+		}
+		out.buf = appendArrayLen(out.buf, span.end-span.start, c.flexible)
+		for at := span.start; at < span.end; at++ {
+			c.encodePart(out, &c.fetch.Parts[at], &moved)
+		}
+		out.buf = appendNoTags(out.buf, c.flexible)
+	}
+	if c.flexible {
+		out.buf = moved.appendTags(out.buf)
+	}
+}
+
+func (c *fetchCall) encodePart(out *reply, part *broker.FetchPart, moved *leadersNamed) {
+	number := code(part.Err)
+	dst := kbin.AppendInt32(out.buf, part.Partition)
+	dst = kbin.AppendInt16(dst, number)
+	dst = kbin.AppendInt64(dst, part.HighWatermark)
+	dst = kbin.AppendInt64(dst, part.LastStable)
+	if c.version >= 5 {
+		dst = kbin.AppendInt64(dst, part.Start)
+	}
+	dst = c.appendAborted(dst)
+	if c.version >= 11 {
+		dst = kbin.AppendInt32(dst, -1) // preferred read replica: this one
+	}
+	dst = appendBytesLen(dst, part.Bytes, c.flexible)
+	out.buf = dst
+	for _, batch := range part.Batches {
+		out.cut(batch)
+	}
+	if !c.flexible {
+		return
+	}
+	lost := c.version >= 12 && (number == kerr.NotLeaderForPartition.Code || number == kerr.FencedLeaderEpoch.Code)
+	switch {
+	case part.Diverges:
+		out.buf = kbin.AppendUvarint(out.buf, 1)
+		out.buf = appendDivergingEpoch(out.buf, part)
+	case lost:
+		out.buf = kbin.AppendUvarint(out.buf, 1)
+		out.buf = appendCurrentLeader(out.buf, 1, part.Topic, part.Partition)
+		if c.version >= 16 {
+			moved.add(part.Topic, part.Partition)
+		}
+	default:
+		out.buf = append(out.buf, 0)
+	}
+}
+
+// appendAborted appends the aborted transactions among the batches: none, which
+// is null for a client that reads uncommitted records, as in Kafka.
+func (c *fetchCall) appendAborted(dst []byte) []byte {
+	if c.committedOnly {
+		return appendArrayLen(dst, 0, c.flexible)
+	}
+	if c.flexible {
+		return append(dst, 0)
+	}
+	return kbin.AppendInt32(dst, -1)
+}
+
+// appendDivergingEpoch appends tagged field 0 of a partition: epoch, end offset
+// and an empty tag section.
+func appendDivergingEpoch(dst []byte, part *broker.FetchPart) []byte {
+	dst = kbin.AppendUvarint(dst, 0)
+	dst = kbin.AppendUvarint(dst, 4+8+1)
+	dst = kbin.AppendInt32(dst, part.DivergingEpoch)
+	dst = kbin.AppendInt64(dst, part.DivergingEnd)
+	return append(dst, 0)
+}
+
+// onWritten gives the batches and the call back once the reply needs neither.
+func (c *fetchCall) onWritten() {
+	c.fetch.Release()
+	clear(c.topics)
+	c.session, c.fetch, c.topics, c.turn, c.refused = nil, nil, c.topics[:0], nil, nil
+	c.compareEpochs = false
+	fetchCalls.Put(c)
+}

@@ -1,0 +1,82 @@
+package kafka
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"ringlog/broker"
+	"ringlog/frontend"
+)
+
+// frameBytesMaxDefault is socket.request.max.bytes of Kafka.
+const frameBytesMaxDefault = 100 << 20
+
+// Options configures a Protocol. Zero values are replaced by the defaults.
+type Options struct {
+	// Broker does what requests ask for. Required.
+	Broker *broker.Broker
+	// FrameBytesMax is socket.request.max.bytes: a larger frame closes its
+	// connection before memory is taken for it. The default is 100 MiB.
+	FrameBytesMax int
+	// AutoCreateTopics is auto.create.topics.enable: Metadata may create topics.
+	AutoCreateTopics bool
+	// TopicDeletionDisabled is delete.topic.enable=false.
+	TopicDeletionDisabled bool
+	// Logger gets rate-limited warnings about refused requests and caught
+	// panics. The default discards them.
+	Logger *slog.Logger
+}
+
+// Protocol is the Kafka protocol of one listener: frontend.Protocol. Safe for
+// concurrent use.
+type Protocol struct {
+	broker           *broker.Broker
+	frameBytesMax    int
+	autoCreateTopics bool
+	deleteTopics     bool
+	log              logger
+	metrics          Metrics
+
+	// largeDecode lets one connection at a time decode a body above
+	// largeBodyBytes: kmsg's structs are many times as large as the bytes they
+	// come from, and connections are many.
+	largeDecode sync.Mutex
+}
+
+// New returns the protocol.
+func New(o Options) *Protocol {
+	if o.Broker == nil {
+		panic("kafka: Options.Broker is nil")
+	}
+	if o.FrameBytesMax == 0 {
+		o.FrameBytesMax = frameBytesMaxDefault
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Protocol{
+		broker:           o.Broker,
+		frameBytesMax:    o.FrameBytesMax,
+		autoCreateTopics: o.AutoCreateTopics,
+		deleteTopics:     !o.TopicDeletionDisabled,
+		log:              logger{Logger: o.Logger},
+	}
+}
+
+// Name implements frontend.Protocol.
+func (p *Protocol) Name() string { return "kafka" }
+
+// PrefixBytes implements frontend.Protocol.
+func (p *Protocol) PrefixBytes() int { return lengthBytes }
+
+// Metrics returns the counters of all sessions.
+func (p *Protocol) Metrics() *Metrics { return &p.metrics }
+
+// NewSession implements frontend.Protocol.
+func (p *Protocol) NewSession(conn frontend.Conn) frontend.Session {
+	s := &session{protocol: p, conn: conn}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	p.metrics.Sessions.Add(1)
+	return s
+}

@@ -1,0 +1,172 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ringlog/broker"
+	"ringlog/buffer"
+	"ringlog/frontend"
+)
+
+// Bounds on what a body may cost; see the package comment.
+const (
+	// controlBodyBytesMax bounds the bodies that kmsg decodes. An element of a
+	// collection takes two bytes at least, so no collection holds more than
+	// the 1,000,000 elements to which Kafka 4.4 caps them.
+	controlBodyBytesMax = 2_000_000
+	// largeBodyBytes is from where bodies are decoded one at a time.
+	largeBodyBytes = 64 << 10
+	// partitionCountMax bounds the partitions of one Produce or Fetch.
+	partitionCountMax = 200_000
+)
+
+// ErrUnsupported is returned by Receive for an API key or version that is not
+// served: there is no layout in which the client could read an answer.
+var ErrUnsupported = errors.New("kafka: unsupported API key or version")
+
+// request is a frame whose header was read. It lives during Receive.
+type request struct {
+	requestHeader
+	api   *api
+	body  []byte
+	frame *buffer.Buffer // one reference, to be released by who takes the request
+}
+
+// flexible reports whether the request's version is flexible.
+func (r *request) flexible() bool { return r.version >= r.api.flexibleMin }
+
+// session is the Kafka protocol on one connection: frontend.Session.
+type session struct {
+	protocol *Protocol
+	conn     frontend.Conn
+	ctx      context.Context // ends with the connection
+	cancel   context.CancelCauseFunc
+
+	// clientID is the last one seen; kept because it hardly ever changes and
+	// every request carries it. Owner: Receive.
+	clientID string
+	// software is what ApiVersions v3+ said of the client; nil before.
+	software atomic.Pointer[software]
+
+	// fetching is the fetch that is being served, for Closed to cancel: at most one,
+	// because a fetch starts on its turn.
+	fetching struct {
+		sync.Mutex
+		fetch  *broker.Fetch
+		closed bool
+	}
+}
+
+// software names a client's library (KIP-511).
+type software struct{ name, version string }
+
+// FrameBytes implements frontend.Session.
+func (s *session) FrameBytes(prefix []byte) (int, error) {
+	size := int32(binary.BigEndian.Uint32(prefix))
+	if size < requestHeaderBytesMin {
+		s.protocol.metrics.Malformed.Add(1)
+		return 0, fmt.Errorf("%w: frame of %d bytes", frontend.ErrMalformed, size)
+	}
+	if int64(size) > int64(s.protocol.frameBytesMax) {
+		s.protocol.metrics.Malformed.Add(1)
+		return 0, fmt.Errorf("%w: %d bytes, the limit (socket.request.max.bytes) is %d",
+			frontend.ErrFrameTooLarge, size, s.protocol.frameBytesMax)
+	}
+	return int(size) + lengthBytes, nil
+}
+
+// Receive implements frontend.Session.
+func (s *session) Receive(frame *buffer.Buffer, data []byte) (err error) {
+	r := request{frame: frame}
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = s.protocol.panicked(r.key, r.version, cause)
+		}
+		if err != nil {
+			s.protocol.refused(s, &r, err)
+		}
+	}()
+	r.requestHeader, r.body, err = parseHeader(data, flexible)
+	if err != nil {
+		frame.Release()
+		return err
+	}
+	if string(r.clientID) != s.clientID {
+		s.clientID = string(r.clientID)
+	}
+	if r.api = lookup(r.key); r.api == nil {
+		frame.Release()
+		return fmt.Errorf("%w: API key %d", ErrUnsupported, r.key)
+	}
+	s.protocol.metrics.Requests[r.key].Add(1)
+	if r.version < r.api.min || r.version > r.api.max {
+		return s.receiveUnsupported(&r)
+	}
+	if r.api.receive != nil {
+		return r.api.receive(s, &r)
+	}
+	return s.receiveControl(&r)
+}
+
+// receiveUnsupported answers a version that is not served, if the client can
+// read an answer, which is for ApiVersions only (KIP-511). As in Kafka all others
+// cost the connection.
+func (s *session) receiveUnsupported(r *request) error {
+	r.frame.Release()
+	if r.key == int16(kmsg.ApiVersions) {
+		s.start(r, kmsg.NewPtrApiVersionsRequest(), fmt.Errorf("%w: ApiVersions version %d", errUnsupportedVersion, r.version))
+		return nil
+	}
+	return fmt.Errorf("%w: %s version %d, served are %d to %d", ErrUnsupported,
+		kmsg.NameForKey(r.key), r.version, r.api.min, r.api.max)
+}
+
+// receiveControl decodes a request by kmsg and queues its handler.
+func (s *session) receiveControl(r *request) error {
+	body, err := s.protocol.decode(r)
+	r.frame.Release()
+	if err != nil {
+		return err
+	}
+	s.start(r, body, nil)
+	return nil
+}
+
+// decode reads a body by kmsg. The result holds no reference to the frame: none
+// of the APIs that come this way has a field of bytes, and strings are copied.
+func (p *Protocol) decode(r *request) (kmsg.Request, error) {
+	if len(r.body) > controlBodyBytesMax {
+		return nil, fmt.Errorf("%w: %s request of %d bytes, the limit for all but Produce and Fetch is %d",
+			frontend.ErrMalformed, kmsg.NameForKey(r.key), len(r.body), controlBodyBytesMax)
+	}
+	if len(r.body) > largeBodyBytes {
+		p.largeDecode.Lock()
+		defer p.largeDecode.Unlock()
+	}
+	body := kmsg.RequestForKey(r.key)
+	body.SetVersion(r.version)
+	if err := body.ReadFrom(r.body); err != nil {
+		return nil, fmt.Errorf("%w: %s version %d: %w", frontend.ErrMalformed, kmsg.NameForKey(r.key), r.version, err)
+	}
+	return body, nil
+}
+
+// Closed implements frontend.Session.
+func (s *session) Closed(reason error) {
+	s.cancel(reason)
+	s.fetching.Lock()
+	s.fetching.closed = true
+	if s.fetching.fetch != nil {
+		// Under the lock: as soon as it is answered the fetch may be somebody else's.
+		s.fetching.fetch.Cancel()
+	}
+	s.fetching.Unlock()
+	s.protocol.metrics.Sessions.Add(-1)
+}
