@@ -253,7 +253,9 @@ func TestTruncationRefusesWhatItCutsAway(t *testing.T) {
 		"answer 1: "+ErrTruncated.Error(), "answer 2: "+ErrTruncated.Error())
 	l.expect(l.produce(from(1, 0, 2, 2)), "append 3 at 2 epoch 7")
 	l.durable(4)
-	l.expect(l.truncate(0), "high watermark 0")
+	l.now += DefaultProducerExpiration.Milliseconds() // the cut rebuilt the table: its entries are as young as it
+	l.expect(l.produce(from(1, 0, 7, 2)), "append 4 at 4 epoch 7")
+	l.expect(l.truncate(0), "high watermark 0", "answer 4: "+ErrTruncated.Error())
 }
 
 // A parked queue that is never empty wraps around its ring without growing.
@@ -287,6 +289,11 @@ func TestParkedQueueKeepsOrderAcrossWrapAndGrowth(t *testing.T) {
 		t.Errorf("newest is %d, want %d", got, next-1)
 	}
 	pop(q.count)
+	for i, p := range q.ring {
+		if p != (parked{}) {
+			t.Errorf("slot %d still holds what was popped", i)
+		}
+	}
 }
 
 func TestSteadyStateProducesAllocateNothing(t *testing.T) {

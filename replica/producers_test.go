@@ -82,6 +82,8 @@ func TestJudgement(t *testing.T) {
 		{"another producer from 0", from(2, 0, 0, 5), appended},
 		{"another producer in the middle", from(2, 9, 1234, 5), appended}, // KIP-360
 		{"another producer at the last sequence", from(2, 0, math.MaxInt32, 1), appended},
+		{"another producer without an epoch", from(2, -1, 0, 5), stale},
+		{"another producer without a sequence", from(2, 0, -1, 5), gap},
 		{"no producer id", plain(5), appended},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,7 +125,8 @@ func TestEpochBumpStartsOver(t *testing.T) {
 	l.commit()
 	l.expect(l.produce(from(1, 1, 0, 5)), "answer 3: 10")
 	l.expect(l.produce(from(1, 0, 10, 5)), "answer 4: "+ErrInvalidProducerEpoch.Error())
-	l.expect(l.produce(from(1, 1, 5, 5)), "append 5 at 15 epoch 7")
+	l.expect(l.produce(from(1, 1, math.MaxInt32-4, 5)), "answer 5: "+ErrOutOfOrderSequence.Error()) // before 0 lies nothing
+	l.expect(l.produce(from(1, 1, 5, 5)), "append 6 at 15 epoch 7")
 }
 
 // Sequences go from 2^31-1 to 0, inside a batch or between two.
@@ -196,14 +199,14 @@ func TestClockMayStepBack(t *testing.T) {
 	l.produce(from(1, 0, 0, 1))
 	l.now -= time.Hour.Milliseconds()
 	l.produce(from(2, 0, 0, 1))
-	l.produce(from(3, 0, 0, 1)) // 1 makes room
-	l.commit()
-	l.expect(l.produce(from(2, 0, 0, 1)), "answer 3: 1")
-	l.expect(l.produce(from(3, 0, 0, 1)), "answer 4: 2")
 	snapshot := l.partition.AppendSnapshot(nil)
 	if err := New(Options{}).Restore(snapshot); err != nil {
 		t.Errorf("snapshot after the clock stepped back: %v", err)
 	}
+	l.produce(from(3, 0, 0, 1)) // 1 makes room
+	l.commit()
+	l.expect(l.produce(from(2, 0, 0, 1)), "answer 3: 1")
+	l.expect(l.produce(from(3, 0, 0, 1)), "answer 4: 2")
 }
 
 func TestBoundOnProducersForgetsTheIdlest(t *testing.T) {
@@ -247,4 +250,35 @@ func TestReplayedProducersExpireFromOpening(t *testing.T) {
 	l.expect(l.produce(from(1, 0, 77, 1)), "append 4 at 3 epoch 8") // its last append is in the snapshot: a day ago
 	l.now += time.Minute.Milliseconds()
 	l.expect(l.produce(from(2, 0, 77, 1)), "append 5 at 4 epoch 8")
+}
+
+// The clock may be behind when the broker comes back; the table's order is not
+// the clock's business, so its snapshot can still be read.
+func TestClockMayBeBehindAfterARestart(t *testing.T) {
+	l := newTestLog(t, Options{})
+	l.produce(from(1, 0, 0, 1))
+	snapshot := l.partition.AppendSnapshot(nil)
+	l.produce(from(2, 0, 0, 1))
+	if err := l.partition.Restore(snapshot); err != nil {
+		t.Fatalf("restore: %v", err)
+	}
+	l.partition.Replay(l.batches[1])
+	l.now -= time.Hour.Milliseconds()
+	l.step(l.opened())
+	if err := l.partition.Restore(l.partition.AppendSnapshot(nil)); err != nil {
+		t.Errorf("snapshot of a restart with the clock behind: %v", err)
+	}
+}
+
+// A control batch names a producer and has no sequence (KIP-98): it is nobody's next.
+func TestReplayPassesControlBatchesOver(t *testing.T) {
+	l := newTestLog(t, Options{})
+	l.produce(from(1, 0, 0, 5))
+	before := string(l.partition.AppendSnapshot(nil))
+	l.partition.Replay(from(1, 0, -1, 1).at(5))
+	l.partition.Replay(from(2, 0, -1, 1).at(6))
+	l.partition.Replay(plain(3).at(7))
+	if after := string(l.partition.AppendSnapshot(nil)); after != before {
+		t.Errorf("side state\n  %x, before\n  %x", after, before)
+	}
 }

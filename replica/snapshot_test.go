@@ -90,6 +90,48 @@ func TestRestoreRefusesEveryFlippedBitAndEveryCut(t *testing.T) {
 	refused(append(whole, 0), "longer by", 1)
 }
 
+// Bytes with a good checksum that no table makes are refused too.
+func TestRestoreRefusesLies(t *testing.T) {
+	const first, second = snapshotHeadBytes, snapshotHeadBytes + snapshotProducerBytes + 2*snapshotBatchBytes
+	for _, c := range []struct {
+		lie string
+		at  int
+		put []byte
+	}{
+		{"a newer version", 4, []byte{2}},
+		{"a bit in the head that means nothing", 6, []byte{1}},
+		{"fewer producers than there are", 12, []byte{1}},
+		{"more producers than there are", 12, []byte{3}},
+		{"a negative producer id", first + 7, []byte{0x80}},
+		{"the same producer twice", second, []byte{1}},
+		{"a producer that appended before the one ahead of it", second + 8, []byte{0, 0, 0}},
+		{"fewer sequences known than are remembered", first + 16, []byte{6}},
+		{"more sequences known than are ever counted", first + 16, []byte{1, 0, 0, 0x40}},
+		{"a negative epoch", first + 21, []byte{0x80}},
+		{"no batch", second + 22, []byte{0}},
+		{"six batches", first + 22, []byte{6}},
+		{"a bit in a producer that means nothing", first + 23, []byte{1}},
+		{"a negative base offset", first + 24 + 7, []byte{0x80}},
+		{"an offset past the largest", first + 24, []byte{255, 255, 255, 255, 255, 255, 255, 127}},
+		{"a negative base sequence", first + 24 + 19, []byte{0x80}},
+		{"a negative last offset delta", first + 24 + 23, []byte{0x80}},
+		{"a gap between two batches", first + 48 + 16, []byte{4}},
+		{"a batch at an offset of the one before", first + 48, []byte{2}},
+	} {
+		l := newTestLog(t, Options{})
+		l.produce(from(1, 0, 0, 3))
+		l.produce(from(1, 0, 3, 4))
+		l.produce(from(2, 0, 0, 1))
+		snapshot := l.partition.AppendSnapshot(nil)
+		copy(snapshot[c.at:], c.put)
+		crc := crc32.Checksum(snapshot[snapshotCheckedAt:], castagnoli)
+		binary.LittleEndian.PutUint32(snapshot[snapshotCRCAt:], crc)
+		if err := New(Options{}).Restore(snapshot); !errors.Is(err, ErrSnapshot) {
+			t.Errorf("%s: %v, want ErrSnapshot", c.lie, err)
+		}
+	}
+}
+
 // A table that was saved under a larger bound keeps its newest entries.
 func TestRestoreUnderASmallerBound(t *testing.T) {
 	l := newTestLog(t, Options{})
