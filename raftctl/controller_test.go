@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"ringlog/meta"
 )
@@ -86,6 +87,22 @@ func createTopic(t testing.TB, c *Controller, name string, partitions int) *meta
 		t.Fatal(err)
 	}
 	return result.Topics[0].Topic
+}
+
+// createTogether creates topics by commands of their own that share flushes.
+func createTogether(t testing.TB, c *Controller, topics int) {
+	t.Helper()
+	var callers errgroup.Group
+	for n := range topics {
+		topic := newTopic(t, rand.Reader, fmt.Sprintf("topic-%04d", n), 1)
+		callers.Go(func() error {
+			_, err := c.Propose(t.Context(), meta.CreateTopics{Topics: []meta.NewTopic{topic}})
+			return err
+		})
+	}
+	if err := callers.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func snapshotOf(image *meta.Image) []byte { return meta.AppendImage(nil, image) }
@@ -266,9 +283,7 @@ func TestASnapshotReplacesTheLogAndRestartsToTheSameImage(t *testing.T) {
 	small := func(o *Options) { o.SnapshotLogBytes = 1 << 10 }
 	c := startFresh(t, dir, small)
 	startBroker(t, c)
-	for n := range 3 * trailingEntries {
-		createTopic(t, c, fmt.Sprintf("topic-%04d", n), 1)
-	}
+	createTogether(t, c, 3*trailingEntries)
 	before := c.Image()
 	stop(t, c)
 	status := c.Status()

@@ -33,7 +33,7 @@ const (
 	lockTimeout = time.Second
 	// trailingEntries are kept behind a snapshot, so that a follower that is only
 	// a little behind is not sent a whole image.
-	trailingEntries = 128
+	trailingEntries = 64
 )
 
 var (
