@@ -16,6 +16,10 @@ type plainRecord struct {
 	Headers           []Header
 }
 
+// bytesAsOne compares byte slices in one go (cmp goes through them byte by byte
+// otherwise), and tells null from empty.
+var bytesAsOne = cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) })
+
 func readAll(batch Batch) (records []plainRecord, err error) {
 	var r Reader
 	r.Reset(batch)
@@ -33,7 +37,7 @@ func readAll(batch Batch) (records []plainRecord, err error) {
 }
 
 func TestRecordsAreReadAsTheyWereAppended(t *testing.T) {
-	large := bytes.Repeat([]byte("larger than the window "), 10_000)
+	large := bytes.Repeat([]byte("larger than the window "), 3_000)
 	want := []plainRecord{
 		{Offset: 40, Timestamp: noon, Key: []byte("k"), Value: []byte("v")},
 		{Offset: 41, Timestamp: noon - 7, Value: large},
@@ -54,7 +58,7 @@ func TestRecordsAreReadAsTheyWereAppended(t *testing.T) {
 			t.Errorf("%v: %v, last offset %d, %d records", codec, err, batch.LastOffset(), batch.RecordCount())
 		}
 		got, err := readAll(batch)
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		if diff := cmp.Diff(want, got, bytesAsOne); diff != "" || err != nil {
 			t.Errorf("%v: %v (-appended +read):\n%s", codec, err, diff)
 		}
 	}
@@ -231,6 +235,9 @@ func TestReadingAllocatesNothing(t *testing.T) {
 
 func TestBuildingAllocatesNothing(t *testing.T) {
 	for _, codec := range []Codec{CodecNone, CodecSnappy, CodecZstd, CodecGzip} {
+		if codec != CodecNone && raceDetector {
+			continue
+		}
 		var b Builder
 		key, value := []byte("key"), bytes.Repeat([]byte("value"), 20)
 		headers := []Header{{Key: []byte("h"), Value: []byte("v")}}
