@@ -29,6 +29,7 @@ func oversizeClaim(t *testing.T, start Start) {
 		c := DialSilently(t, s.server.Addr())
 		c.Send(binary.BigEndian.AppendUint32(nil, claim))
 		c.ExpectEnd()
+		c.Close()
 	}
 	await(t, "the sessions are closed", func() bool { return len(s.protocol.Reasons()) == 3 })
 	for _, reason := range s.protocol.Reasons() {
@@ -42,9 +43,9 @@ func oversizeClaim(t *testing.T, start Start) {
 func claimWithoutBytes(t *testing.T, start Start) {
 	const connections = 20
 	s := newScene(t, start, 256<<20, nil)
+	beginning := AppendRequest(nil, Echo, 1, make([]byte, frameBytesMax-requestHeaderBytes))[:100]
 	for range connections {
-		c := DialSilently(t, s.server.Addr())
-		c.Send(AppendRequest(nil, Echo, 1, pattern(frameBytesMax-requestHeaderBytes, 1))[:100])
+		DialSilently(t, s.server.Addr()).Send(beginning)
 	}
 	await(t, "every claim was seen", func() bool { return s.protocol.framesClaimed.Load() == connections })
 	c := s.dial(7) // the server goes on, and by now has nothing better to do than to allocate

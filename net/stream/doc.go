@@ -29,7 +29,7 @@
 // Reading stops while the connection has InFlightRequestsMax requests or
 // InFlightBytesPerConnectionMax bytes unanswered, or the pool is spent. TCP
 // then slows the peer down. A connection that waits for memory while it holds a
-// partial frame gives up after MemoryTimeout: many such connections could
+// partial frame gives up after MemoryTimeout (to twice that, by lot): many such connections could
 // otherwise hold the whole pool and wait for each other for ever.
 //
 // # Writing

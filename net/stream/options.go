@@ -47,8 +47,8 @@ type Options struct {
 	// WriteTimeout closes a slow reader: one to whom a batch of replies could
 	// not be written in time. Default 30 s.
 	WriteTimeout time.Duration
-	// MemoryTimeout is how long a connection may wait for pool memory while it
-	// holds a partial frame. Default 5 s.
+	// MemoryTimeout is how long, up to twice as long, a connection may wait
+	// for pool memory while it holds a partial frame. Default 5 s.
 	MemoryTimeout time.Duration
 	// LingerTimeout is how long a connection that we end politely is read and
 	// discarded after its last reply, so that a reset does not overtake

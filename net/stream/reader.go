@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"syscall"
 
@@ -379,8 +380,11 @@ func (r *reader) waitForMemory(size int, holding bool) (*buffer.Buffer, error) {
 	defer c.progress.stalled.Store(false)
 	ctx := c.memoryContext
 	if holding {
+		// Spread, so that those who wait for each other do not give up together:
+		// what the first ones leave is enough for the others.
+		timeout := options.MemoryTimeout + rand.N(options.MemoryTimeout)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, options.MemoryTimeout, ErrMemoryTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, ErrMemoryTimeout)
 		defer cancel()
 	}
 	return options.Pool.Get(ctx, size)
