@@ -83,6 +83,15 @@ func checkPath(name string, mayBeRoot bool) (string, error) {
 	return clean, nil
 }
 
+// UsesFile says whether operations of the kind act on File rather than on Path.
+func (k Kind) UsesFile() bool {
+	switch k {
+	case Write, Read, Flush, SyncFilesystem, Preallocate, ZeroRange, Close:
+		return true
+	}
+	return false
+}
+
 // Fail sets op.Err to an OperationError that names what op acts on; path is
 // the path that op.File was opened by, or op.Path.
 func (op *Operation) Fail(path string, cause error) {

@@ -184,7 +184,7 @@ func (d *Disk) newFlight(op *disk.Operation) *flight {
 		kind: op.Kind, flags: op.Flags, path: op.Path, newPath: op.NewPath,
 		buffer: op.Buffer, offset: op.Offset, length: op.Length, sequence: d.world.sequence,
 	}
-	if usesFile(op.Kind) {
+	if op.Kind.UsesFile() {
 		d.attach(f)
 	}
 	if f.refused != nil {
@@ -233,14 +233,6 @@ func (d *Disk) attach(f *flight) {
 		d.files.Remove(f.op.File)
 	}
 	target.inFlight++
-}
-
-func usesFile(kind disk.Kind) bool {
-	switch kind {
-	case disk.Write, disk.Read, disk.Flush, disk.SyncFilesystem, disk.Preallocate, disk.ZeroRange, disk.Close:
-		return true
-	}
-	return false
 }
 
 // Wait hands over what is queued and completes some of what is in flight.

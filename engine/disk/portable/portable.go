@@ -18,6 +18,7 @@ import (
 
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/internal/handle"
+	"ringlog/engine/disk/internal/system"
 )
 
 // Defaults of Options.
@@ -87,7 +88,7 @@ func New(root string, options Options) (disk.Disk, error) {
 	}
 	d := &Disk{
 		root:    handleRoot,
-		direct:  !options.Buffered && takesDirect(handleRoot),
+		direct:  !options.Buffered && system.TakesDirect(handleRoot),
 		jobs:    make(chan job, options.Workers*queuedPerWorker),
 		wake:    make(chan struct{}, 1),
 		arrived: make(chan struct{}, 1),
@@ -200,19 +201,10 @@ func (d *Disk) refuse(op *disk.Operation, path string, cause error) {
 
 // pathOf names what op acts on.
 func (d *Disk) pathOf(op *disk.Operation) string {
-	if f, ok := d.files.Get(op.File); ok && usesFile(op.Kind) {
+	if f, ok := d.files.Get(op.File); ok && op.Kind.UsesFile() {
 		return f.path
 	}
 	return op.Path
-}
-
-// usesFile says whether operations of the kind act on File rather than on Path.
-func usesFile(kind disk.Kind) bool {
-	switch kind {
-	case disk.Write, disk.Read, disk.Flush, disk.SyncFilesystem, disk.Preallocate, disk.ZeroRange, disk.Close:
-		return true
-	}
-	return false
 }
 
 // handOver gives the backlog to the workers, as far as the channel takes it.
@@ -220,7 +212,7 @@ func (d *Disk) handOver() {
 	for d.head < len(d.backlog) {
 		op := d.backlog[d.head]
 		next := job{op: op}
-		if usesFile(op.Kind) {
+		if op.Kind.UsesFile() {
 			var ok bool
 			if next.target, ok = d.files.Get(op.File); !ok {
 				d.refuse(op, op.Path, syscall.EBADF)
