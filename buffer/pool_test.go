@@ -328,3 +328,39 @@ func TestGetAndReleaseAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestMoreBuffersThanEverBeforeGetNewHeaders(t *testing.T) {
+	p := newTestPool(t, 16<<20)
+	var held []*Buffer
+	seen := map[*Buffer]bool{}
+	for b := p.TryGet(1); b != nil; b = p.TryGet(1) {
+		if seen[b] {
+			t.Fatal("a header has two owners")
+		}
+		seen[b] = true
+		held = append(held, b)
+	}
+	if int64(len(held))*4096 != p.LimitBytes() || p.InUseBytes() != p.LimitBytes() {
+		t.Errorf("%d pages of %s, %d bytes in use, limit %d", len(held), p.Name(), p.InUseBytes(), p.LimitBytes())
+	}
+	for _, b := range held {
+		b.Release()
+	}
+}
+
+func TestAWaiterMayLeaveFromTheMiddleOfTheQueue(t *testing.T) {
+	var q waiterQueue
+	a, b, c := new(waiter), new(waiter), new(waiter)
+	for _, w := range []*waiter{a, b, c} {
+		q.push(w)
+	}
+	q.remove(b)
+	if q.head != a || a.next != c || c.prev != a || q.tail != c || b.queued {
+		t.Error("the queue is not a, c")
+	}
+	q.remove(c)
+	q.remove(a)
+	if q.head != nil || q.tail != nil {
+		t.Error("the queue is not empty")
+	}
+}

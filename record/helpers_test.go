@@ -71,7 +71,11 @@ func put64(at int, v int64) func(Batch) {
 
 func validate(b []byte) error {
 	rules := DefaultRules(noon)
+	return validateWith(b, &rules)
+}
+
+func validateWith(b []byte, rules *Rules) error {
 	var v Validator
-	_, err := v.Validate(b, &rules)
+	_, err := v.Validate(b, rules)
 	return err
 }
