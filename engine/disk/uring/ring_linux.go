@@ -1,0 +1,198 @@
+package uring
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// setupChoices are the flags to try, best first; a kernel refuses with EINVAL
+// what it does not know (SINGLE_ISSUER is of 6.0, DEFER_TASKRUN of 6.1, COOP_TASKRUN of
+// 5.19, SUBMIT_ALL of 5.18). The ring starts disabled: the thread that enables
+// it becomes the single issuer, so that a ring may be made by one goroutine
+// and used by another.
+var setupChoices = []uint32{
+	setupSingleIssuer | setupDeferTaskrun | setupTaskrunFlag | setupSubmitAll,
+	setupCoopTaskrun | setupTaskrunFlag | setupSubmitAll,
+	0,
+}
+
+// ring is one io_uring: the two queues shared with the kernel. The kernel
+// moves sqHead and cqTail, we move sqTail and cqHead; a queue's index grows
+// for ever and is masked on use.
+type ring struct {
+	fd    int
+	flags uint32
+
+	rings   []byte // mapping of both queues
+	entries []byte // mapping of the submission entries
+
+	sqHead, sqTail, sqFlags *uint32
+	sqMask, sqCount         uint32
+	sqNext                  uint32 // our tail: entries from sqTail to here are not published yet
+	submissions             []submissionEntry
+
+	cqHead, cqTail *uint32
+	cqMask         uint32
+	completions    []completionEntry
+
+	// The kernel reads these during io_uring_enter; they live here because
+	// the ring is on the heap, which does not move as a stack does.
+	argument waitArgument
+	timeout  timespec
+}
+
+// newRing sets up a ring of about count submission entries, still disabled.
+func newRing(count int) (*ring, error) {
+	var p parameters
+	var fd int
+	err := error(syscall.EINVAL)
+	for _, choice := range setupChoices {
+		p = parameters{flags: choice | setupClamp | setupCQSize | setupRingDisabled, cqEntries: uint32(2 * count)}
+		fd, err = setup(uint32(count), &p)
+		if !errors.Is(err, syscall.EINVAL) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if missing := featuresNeeded &^ p.features; missing != 0 {
+		unix.Close(fd)
+		return nil, fmt.Errorf("this kernel's io_uring lacks features %#x (Linux 5.15 has them)", missing)
+	}
+	r := &ring{fd: fd, flags: p.flags}
+	if err := r.mapQueues(&p); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// setup is io_uring_setup(2).
+func setup(entries uint32, p *parameters) (int, error) {
+	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(entries), uintptr(unsafe.Pointer(p)), 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(fd), nil
+}
+
+// mapQueues maps what the kernel shares and finds the fields in it.
+func (r *ring) mapQueues(p *parameters) error {
+	sq, cq := &p.sqOffsets, &p.cqOffsets
+	size := max(sq.array+p.sqEntries*4, cq.entries+p.cqEntries*uint32(unsafe.Sizeof(completionEntry{})))
+	var err error
+	if r.rings, err = unix.Mmap(r.fd, offsetRings, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+		return fmt.Errorf("map the queues: %w", err)
+	}
+	size = p.sqEntries * uint32(unsafe.Sizeof(submissionEntry{}))
+	if r.entries, err = unix.Mmap(r.fd, offsetEntries, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+		return fmt.Errorf("map the submission entries: %w", err)
+	}
+	r.sqHead, r.sqTail, r.sqFlags = r.word(sq.head), r.word(sq.tail), r.word(sq.flags)
+	r.sqMask, r.sqCount = *r.word(sq.ringMask), p.sqEntries
+	r.cqHead, r.cqTail, r.cqMask = r.word(cq.head), r.word(cq.tail), *r.word(cq.ringMask)
+	r.submissions = unsafe.Slice((*submissionEntry)(unsafe.Pointer(&r.entries[0])), p.sqEntries)
+	r.completions = unsafe.Slice((*completionEntry)(unsafe.Pointer(&r.rings[cq.entries])), p.cqEntries)
+	// The submission queue is a list of indices; ours stay in order for ever.
+	for i := range p.sqEntries {
+		*r.word(sq.array + i*4) = i
+	}
+	r.sqNext = *r.sqTail
+	return nil
+}
+
+// word is the 32-bit field at offset of the queues.
+func (r *ring) word(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&r.rings[offset])) }
+
+// enable makes the calling thread the ring's issuer and starts it.
+func (r *ring) enable() error {
+	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerEnableRings, 0, 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("enable the ring: %w", errno)
+	}
+	return nil
+}
+
+// next is a zeroed submission entry, published by the next enter. There is
+// always one: its user holds a slot, and there are fewer of them than entries.
+func (r *ring) next() *submissionEntry {
+	if r.sqNext-atomic.LoadUint32(r.sqHead) >= r.sqCount {
+		panic("uring: more submission entries in use than slots")
+	}
+	entry := &r.submissions[r.sqNext&r.sqMask]
+	*entry = submissionEntry{}
+	r.sqNext++
+	return entry
+}
+
+// unsubmitted is the number of entries that the kernel has not taken.
+func (r *ring) unsubmitted() uint32 { return r.sqNext - atomic.LoadUint32(r.sqHead) }
+
+// mustEnter says whether completions wait for us inside the kernel.
+func (r *ring) mustEnter() bool {
+	if r.flags&setupTaskrunFlag == 0 {
+		return true // this kernel does not tell
+	}
+	return atomic.LoadUint32(r.sqFlags)&(sqTaskrun|sqCQOverflow) != 0
+}
+
+// enter hands the kernel what next gave out and waits for least completions
+// (0: for none), at most for timeout (negative: for ever). It returns ETIME when
+// timeout passed, and what io_uring_enter(2) says else.
+//
+// unix.Syscall6 tells the scheduler that the thread may block, so that other
+// goroutines run; RawSyscall6 would stop the world's wheels.
+func (r *ring) enter(submit, least uint32, timeout time.Duration) error {
+	atomic.StoreUint32(r.sqTail, r.sqNext) // the kernel may read the entries from here on
+	flags := uintptr(enterGetEvents)
+	var argument, size uintptr
+	if least > 0 {
+		r.argument.timespec = 0
+		if timeout >= 0 {
+			r.timeout = timespec{seconds: int64(timeout / time.Second), nanoseconds: int64(timeout % time.Second)}
+			r.argument.timespec = uint64(uintptr(unsafe.Pointer(&r.timeout)))
+		}
+		flags |= enterExtArg
+		argument, size = uintptr(unsafe.Pointer(&r.argument)), unsafe.Sizeof(r.argument)
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(submit), uintptr(least), flags, argument, size)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// reap calls see for each completion there is. see may use next.
+func (r *ring) reap(see func(userData uint64, result int32)) {
+	head := *r.cqHead
+	for head != atomic.LoadUint32(r.cqTail) {
+		entry := r.completions[head&r.cqMask]
+		head++
+		atomic.StoreUint32(r.cqHead, head) // the kernel may use the place again
+		see(entry.userData, entry.result)
+	}
+}
+
+// close unmaps the queues and closes the ring; the kernel cancels what is left.
+func (r *ring) close() error {
+	var first error
+	for _, mapping := range [][]byte{r.rings, r.entries} {
+		if mapping == nil {
+			continue
+		}
+		if err := unix.Munmap(mapping); err != nil && first == nil {
+			first = fmt.Errorf("unmap a queue: %w", err)
+		}
+	}
+	if err := unix.Close(r.fd); err != nil && first == nil {
+		first = fmt.Errorf("close the ring: %w", err)
+	}
+	return first
+}
