@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -246,13 +247,13 @@ func TestTheFileOpensFromEveryCommitPoint(t *testing.T) {
 		answered int // topics answered before this commit
 	}
 	var points []point
-	answered := 0
-	s.committed = func() { // on the loop; Propose has the loop to itself below
+	var answered atomic.Int64
+	s.committed = func() { // on the loop
 		file, err := os.ReadFile(s.path)
 		if err != nil {
 			t.Error(err)
 		}
-		points = append(points, point{file, answered})
+		points = append(points, point{file, int(answered.Load())})
 	}
 	c, err := newController(options, s)
 	if err != nil {
@@ -266,7 +267,7 @@ func TestTheFileOpensFromEveryCommitPoint(t *testing.T) {
 		name := fmt.Sprintf("topic-%04d", n)
 		names[name] = true
 		createTopic(t, c, name, 1)
-		answered = n + 1
+		answered.Store(int64(n + 1))
 	}
 	stop(t, c)
 	random := mathrand.New(mathrand.NewPCG(3, 4))
