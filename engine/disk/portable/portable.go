@@ -37,6 +37,8 @@ type Options struct {
 	Workers int
 	// Buffered asks for the page cache even where the file system takes O_DIRECT.
 	Buffered bool
+	// Reason is what Info says of why this implementation was chosen; "" when it was asked for.
+	Reason string
 }
 
 // Disk implements disk.Disk.
@@ -59,7 +61,7 @@ type Disk struct {
 	ended    []*disk.Operation // finished or refused: the next Wait returns them
 	taken    []job             // the done list of the last Wait, swapped to spare an allocation
 	inFlight int
-	direct   bool
+	info     disk.Info
 	closed   bool
 	timer    *time.Timer
 }
@@ -88,7 +90,11 @@ func New(root string, options Options) (disk.Disk, error) {
 	}
 	d := &Disk{
 		root:    handleRoot,
-		direct:  !options.Buffered && system.TakesDirect(handleRoot),
+		info: disk.Info{
+			Name:   "portable",
+			Direct: !options.Buffered && system.TakesDirect(handleRoot),
+			Reason: options.Reason,
+		},
 		jobs:    make(chan job, options.Workers*queuedPerWorker),
 		wake:    make(chan struct{}, 1),
 		arrived: make(chan struct{}, 1),
@@ -164,7 +170,7 @@ func (d *Disk) Wake() {
 func (d *Disk) InFlight() int { return d.inFlight }
 
 // Info describes this implementation.
-func (d *Disk) Info() disk.Info { return disk.Info{Name: "portable", Direct: d.direct} }
+func (d *Disk) Info() disk.Info { return d.info }
 
 // Close waits for the workers, closes every file and the root. What the
 // workers did not start ends with ErrClosed; one last Wait returns it all.

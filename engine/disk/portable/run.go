@@ -80,7 +80,7 @@ func (d *Disk) open(op *disk.Operation) (*openFile, error) {
 	}
 	var file *os.File
 	var err error
-	if d.direct {
+	if d.info.Direct {
 		file, err = d.root.OpenFile(op.Path, flags|system.DirectFlag, 0o644)
 		if errors.Is(err, syscall.EINVAL) {
 			// A file system mounted below the root may refuse what the root's takes.

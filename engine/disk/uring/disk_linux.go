@@ -29,7 +29,7 @@ type Disk struct {
 	root    *os.Root // for the helper
 	rootFD  int      // the same directory, for openat2 and its kin
 	files   handle.Table[*openFile]
-	direct  bool
+	info    disk.Info
 	started bool  // the owner's thread is locked, the ring enabled, the waker armed
 	broken  error // what made the ring unusable
 	closed  bool
@@ -66,7 +66,7 @@ func New(root string, options Options) (disk.Disk, error) {
 		d.release()
 		return nil, fmt.Errorf("disk: open root: %w", err)
 	}
-	d.direct = !options.Buffered && system.TakesDirect(d.root)
+	d.info = disk.Info{Name: "uring", Direct: !options.Buffered && system.TakesDirect(d.root), Reason: options.Reason}
 	if d.ring, err = newRing(count); err != nil {
 		d.release()
 		return nil, fmt.Errorf("disk: %w", explain(err))
@@ -295,7 +295,7 @@ func (d *Disk) Wake() { d.waker.wake() }
 func (d *Disk) InFlight() int { return d.inFlight }
 
 // Info describes this implementation.
-func (d *Disk) Info() disk.Info { return disk.Info{Name: "uring", Direct: d.direct} }
+func (d *Disk) Info() disk.Info { return d.info }
 
 // Close waits for what the kernel and the helper have, ends the rest with
 // ErrClosed and gives everything back.

@@ -140,7 +140,7 @@ func (d *Disk) act(s *slot) {
 			e.length = unix.FALLOC_FL_ZERO_RANGE
 		}
 	case disk.Open:
-		d.open(s, d.direct)
+		d.open(s, d.info.Direct)
 	case disk.Close:
 		d.entry(s, opClose, s.target.fd)
 	case disk.SyncDirectory:
@@ -237,7 +237,7 @@ func (d *Disk) onFailure(s *slot, cause syscall.Errno) {
 		s.tries++
 		d.again(s)
 		return
-	case kind == disk.Open && s.step == act && d.direct && cause == syscall.EINVAL:
+	case kind == disk.Open && s.step == act && d.info.Direct && cause == syscall.EINVAL:
 		// A file system mounted below the root may refuse what the root's takes.
 		s.step = openBuffered
 		d.open(s, false)

@@ -46,4 +46,6 @@ type Options struct {
 	Entries int
 	// Buffered asks for the page cache even where the file system takes O_DIRECT.
 	Buffered bool
+	// Reason is what Info says of why this implementation was chosen; "" when it was asked for.
+	Reason string
 }
