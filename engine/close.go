@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"ringlog/engine/segment"
+)
+
+// close ends the shard in order: no more appends, everything flushed, side state
+// and checkpoint written, the disk given back. The error is the first that
+// kept something from being saved; the shard ends all the same.
+func (s *shard) close(j *job) error {
+	if s.closing {
+		return ErrClosed
+	}
+	s.closing = true
+	var first error
+	keep := func(err error) {
+		if err != nil && first == nil && !isClosed(err) {
+			first = err
+		}
+	}
+	logs := append([]*Log(nil), s.logs...)
+	for _, l := range logs {
+		if l.usable() == nil {
+			keep(l.settle(j))
+		}
+	}
+	for s.keeper.writing {
+		if err := j.sleep(pinPoll); err != nil {
+			return err
+		}
+	}
+	if s.err == nil {
+		keep(s.keeper.write(j))
+	}
+	for _, l := range logs {
+		l.shut(ErrClosed)
+	}
+	for _, l := range logs {
+		if err := l.drain(j, 0); err != nil {
+			return err
+		}
+	}
+	s.ending = true
+	return first
+}
+
+// settle brings a log to rest: appends are refused, everything that has an offset is
+// durable, side state covers it, and nothing is in flight.
+func (l *Log) settle(j *job) error {
+	l.sealed = fmt.Errorf("%w: %s", ErrClosed, l.label)
+	l.refuseWaiting(l.sealed)
+	if err := l.waitDurable(j, l.next.offset); err != nil {
+		return err
+	}
+	if err := l.metaLock.lock(j); err != nil {
+		return err
+	}
+	defer l.metaLock.unlock(l.shard)
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := l.runSeal(j); err != nil {
+		return fmt.Errorf("engine: close %s: %w", l.label, err)
+	}
+	l.settled = true
+	return nil
+}
+
+// AdvanceStart implements API.
+func (e *Engine) AdvanceStart(ctx context.Context, id LogID, offset int64) error {
+	return e.onLog(ctx, id, func(j *job, l *Log) error { return l.advanceStart(j, offset) })
+}
+
+// Truncate implements API.
+func (e *Engine) Truncate(ctx context.Context, id LogID, offset int64) error {
+	return e.onLog(ctx, id, func(j *job, l *Log) error {
+		if err := l.usable(); err != nil {
+			return err
+		}
+		return l.truncate(j, offset)
+	})
+}
+
+// Delete implements API.
+func (e *Engine) Delete(ctx context.Context, id LogID) error {
+	return e.onLog(ctx, id, func(j *job, l *Log) error { return e.shard.deleteLog(j, l) })
+}
+
+// Remove implements API.
+func (e *Engine) Remove(ctx context.Context, id LogID) error {
+	return e.call(ctx, func(j *job) error {
+		if _, open := e.shard.names[id]; open || e.shard.opening[id] {
+			return fmt.Errorf("engine: %s is open: Delete it", id)
+		}
+		return e.shard.removeLog(j, id, 0)
+	})
+}
+
+// TimeHint implements API.
+func (e *Engine) TimeHint(ctx context.Context, id LogID, millis int64) (offset int64, ok bool, err error) {
+	err = e.onLog(ctx, id, func(j *job, l *Log) error {
+		var err error
+		offset, ok, err = l.timeHint(j, millis)
+		return err
+	})
+	return offset, ok, err
+}
+
+// MaxTimestampHint implements API.
+func (e *Engine) MaxTimestampHint(ctx context.Context, id LogID) (offset int64, ok bool, err error) {
+	err = e.onLog(ctx, id, func(_ *job, l *Log) error {
+		offset, ok = l.maxTimestampHint()
+		return nil
+	})
+	return offset, ok, err
+}
+
+// timeHint finds the first segment with a timestamp at or above millis, and the
+// place in it before which there is none.
+func (l *Log) timeHint(j *job, millis int64) (int64, bool, error) {
+	for _, f := range append([]*segmentFile(nil), l.segments...) {
+		if f.NextOffset <= l.start || f.maxTimestamp() < millis || f.gone {
+			continue
+		}
+		f.pins++
+		x, err := l.indexOf(j, f)
+		f.pins--
+		if err != nil {
+			return 0, false, err
+		}
+		_, offset := x.FindTime(millis)
+		return max(offset, l.start), true, nil
+	}
+	return 0, false, nil
+}
+
+// maxTimestampHint returns the first batch with the log's largest timestamp.
+func (l *Log) maxTimestampHint() (offset int64, ok bool) {
+	largest := int64(-1)
+	for _, f := range l.segments {
+		if t := f.maxTimestamp(); t > largest && f.NextOffset > l.start {
+			largest, offset = t, f.MaxTimestampOffset
+			if f.index != nil {
+				offset = f.index.MaxTimestampOffset
+			}
+		}
+	}
+	return max(offset, l.start), largest >= 0
+}
+
+// maxTimestamp is the largest timestamp of the segment so far, -1 when it is empty.
+func (f *segmentFile) maxTimestamp() int64 {
+	if f.index != nil {
+		return f.index.MaxTimestamp
+	}
+	return f.MaxTimestamp
+}
+
+func newIndex(baseOffset int64) *segment.Index {
+	x := new(segment.Index)
+	x.Reset(baseOffset)
+	return x
+}

@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"ringlog/buffer"
+	"ringlog/engine/disk"
+	"ringlog/engine/plan"
+	"ringlog/record"
+)
+
+const (
+	// coldJobsMax bounds the reads from disk under way; the others wait in order.
+	coldJobsMax = 16
+	// coldBytesMax bounds what one part takes from disk at a time: enough for the
+	// device's full rate, little enough that many laggards fit into memory.
+	coldBytesMax = 1 << 20
+)
+
+// coldRead is a read one of whose parts lies behind the tail.
+type coldRead struct {
+	read  *Read
+	part  int // the first part that is not served yet
+	left  int // bytes that the read may still take
+	empty bool
+	next  *coldRead
+}
+
+// coldQueue is the reads that wait for a job, and the number of jobs. What is
+// read never enters the tail cache, so that a consumer that lags by days cannot
+// push one at the tail onto the disk.
+type coldQueue struct {
+	head, tail *coldRead
+	running    []*coldRead
+	hungry     []*job // wait for memory
+}
+
+func (q *coldQueue) push(c *coldRead) {
+	if q.tail == nil {
+		q.head = c
+	} else {
+		q.tail.next = c
+	}
+	q.tail = c
+}
+
+// startCold starts jobs for waiting reads, up to the bound.
+func (r *readers) startCold() {
+	q := &r.cold
+	if r.released {
+		r.released = false
+		for i, j := range q.hungry {
+			q.hungry[i] = nil
+			r.shard.wakeJob(j)
+		}
+		q.hungry = q.hungry[:0]
+	}
+	for q.head != nil && len(q.running) < coldJobsMax {
+		c := q.head
+		if q.head = c.next; q.head == nil {
+			q.tail = nil
+		}
+		q.running = append(q.running, c)
+		r.shard.start("cold read", func(j *job) {
+			r.serve(j, c)
+			r.finish(c)
+		})
+	}
+}
+
+// finish answers a cold read, unless the shard's end has.
+func (r *readers) finish(c *coldRead) {
+	for i, other := range r.cold.running {
+		if other == c {
+			r.cold.running = append(r.cold.running[:i], r.cold.running[i+1:]...)
+			r.done(c.read)
+			return
+		}
+	}
+}
+
+// end answers all cold reads with ErrClosed.
+func (q *coldQueue) end(r *readers) {
+	for ; q.head != nil; q.head = q.head.next {
+		q.running = append(q.running, q.head)
+	}
+	q.tail = nil
+	running := q.running
+	q.running = nil
+	for _, c := range running {
+		for i := c.part; i < len(c.read.Parts); i++ {
+			if p := &c.read.Parts[i]; p.Err == nil {
+				p.Err = ErrClosed
+			}
+		}
+		r.done(c.read)
+	}
+}
+
+// serve fills the parts from c.part on, in order.
+func (r *readers) serve(j *job, c *coldRead) {
+	for ; c.part < len(c.read.Parts); c.part++ {
+		p := &c.read.Parts[c.part]
+		if !p.gatherTail(&c.left, &c.empty) {
+			continue
+		}
+		l := p.Log
+		l.jobs++
+		err := l.readCold(j, p, min(p.BytesMax, c.left), c.empty)
+		l.jobs--
+		if j.abandoned {
+			return
+		}
+		p.Err = err
+		p.took(&c.left, &c.empty)
+		r.shard.counters.coldReads.Add(1)
+		r.shard.counters.coldReadBytes.Add(int64(p.Bytes))
+	}
+}
+
+// readCold fills p from disk with up to limit bytes; first lets one batch exceed that.
+func (l *Log) readCold(j *job, p *ReadPart, limit int, first bool) error {
+	offset := p.Offset
+	f := l.segments[l.segmentAt(offset)]
+	for i := l.segmentAt(offset); offset >= f.NextOffset && i+1 < len(l.segments); i++ {
+		f = l.segments[i+1] // a gap between segments: the next batch is the one
+	}
+	f.pins++
+	defer func() { f.pins-- }()
+	x, err := l.indexOf(j, f)
+	if err != nil {
+		return err
+	}
+	if err := l.shard.files.open(j, f); err != nil {
+		return err
+	}
+	position, _ := x.Find(offset)
+	want := plan.RoundUp(min(int64(limit)+2*int64(l.config.IndexIntervalBytes), coldBytesMax))
+	for {
+		b, err := l.shard.reads.memory(j, want)
+		if err != nil {
+			return err
+		}
+		need, err := l.readColdAt(j, p, f, b, position, offset, limit, first)
+		b.Release()
+		if need == 0 || err != nil {
+			return err
+		}
+		if need <= want { // the file's end was cut off meanwhile
+			return nil
+		}
+		want = need
+	}
+}
+
+// memory gets a buffer of the cold pool, waiting until there is one.
+func (r *readers) memory(j *job, want int64) (*buffer.Buffer, error) {
+	pool := r.shard.options.Cold
+	if want > int64(pool.MaxBytes()) {
+		return nil, fmt.Errorf("%w: a batch of %d bytes", buffer.ErrTooLarge, want)
+	}
+	for {
+		if b := pool.TryGet(int(want)); b != nil {
+			return b, nil
+		}
+		r.cold.hungry = append(r.cold.hungry, j)
+		if err := j.park(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readColdAt reads from position, skips to the batch that holds offset, and puts
+// batches into p. need is 0, or the size of the buffer that would hold the first batch.
+func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, position, offset int64, limit int, first bool) (need int64, err error) {
+	start := plan.RoundDown(position)
+	end := f.Bytes
+	size := min(int64(len(b.Bytes())), plan.RoundUp(end)-start)
+	data := b.Bytes()[:size]
+	if err := j.readPieces(f.file, data, start); err != nil {
+		return 0, err
+	}
+	if l.closed != nil {
+		return 0, l.closed
+	}
+	data = data[:min(size, end-start)]
+	highWatermark := l.highWatermark
+	from, to := int64(-1), position-start
+	for to < int64(len(data)) {
+		batch, _, reason := record.Next(data[to:])
+		if errors.Is(reason, record.ErrShort) && start+int64(len(data)) < end {
+			if from >= 0 {
+				break
+			}
+			// The first batch is longer than the buffer.
+			whole := int64(record.PrefixBytes)
+			if int64(len(data))-to >= record.PrefixBytes {
+				whole = int64(record.Batch(data[to:]).SizeBytes())
+			}
+			if whole <= walkBytesMax && start+to+whole <= end {
+				return plan.RoundUp(to + max(whole, record.HeaderBytes)), nil
+			}
+			reason = record.ErrShort
+		}
+		if reason == nil {
+			reason = batch.Check()
+		}
+		if reason == nil && batch.LastOffset() < offset {
+			to += int64(len(batch))
+			continue
+		}
+		if reason == nil && batch.LastOffset() >= f.NextOffset {
+			reason = fmt.Errorf("batch of offsets [%d, %d] in a segment that ends at %d", batch.BaseOffset(), batch.LastOffset(), f.NextOffset)
+		}
+		if reason != nil {
+			if from >= 0 {
+				break // what is before it is good; the next read meets it first
+			}
+			return 0, l.noteDamage(f, start+to, offset, reason)
+		}
+		if batch.LastOffset() >= highWatermark {
+			break
+		}
+		if from < 0 {
+			from = to
+			if len(batch) > limit {
+				if first {
+					to += int64(len(batch))
+				}
+				break
+			}
+		} else if to+int64(len(batch))-from > int64(limit) {
+			break
+		}
+		to += int64(len(batch))
+	}
+	if from >= 0 && to > from {
+		p.read.memory = append(p.read.memory, b.Retain())
+		p.Batches = append(p.Batches, data[from:to:to])
+		p.Bytes = int(to - from)
+	}
+	return 0, nil
+}
+
+// readPieces fills data with several reads in flight; all of it must be there.
+func (j *job) readPieces(file disk.File, data []byte, offset int64) error {
+	if len(data) <= readPieceBytes {
+		n, err := j.readAll(file, data, offset)
+		if err == nil && n < len(data) {
+			clear(data[n:])
+		}
+		return err
+	}
+	ops := make([]disk.Operation, (len(data)+readPieceBytes-1)/readPieceBytes)
+	for i := range ops {
+		from := i * readPieceBytes
+		piece := data[from:min(from+readPieceBytes, len(data))]
+		ops[i] = disk.Operation{Kind: disk.Read, File: file, Buffer: piece, Offset: offset + int64(from)}
+		j.submit(&ops[i])
+	}
+	if err := j.join(); err != nil {
+		return err
+	}
+	for i := range ops {
+		op := &ops[i]
+		if op.Err != nil {
+			return op.Err
+		}
+		if op.Done < len(op.Buffer) {
+			n, err := j.readAll(file, op.Buffer, op.Offset) // a short read, or the end
+			if err != nil {
+				return err
+			}
+			clear(op.Buffer[n:])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"log/slog"
+	"math"
+	"time"
+
+	"ringlog/engine/segment"
+)
+
+// Defaults of LogConfig (Kafka 4.4, but for FlushMessages) and of Options.
+const (
+	defaultSegmentBytes       = 1 << 30
+	defaultSegmentMillis      = 7 * 24 * 3600 * 1000
+	defaultRetentionMillis    = 7 * 24 * 3600 * 1000
+	defaultIndexIntervalBytes = 4096
+	defaultFileDeleteMillis   = 60_000
+
+	defaultCheckpointInterval = 5 * time.Second
+	defaultRetentionInterval  = 5 * time.Minute
+	defaultFilesOpenMax       = 4096
+	filesOpenMin              = 16
+
+	segmentBytesMin = 4096
+)
+
+// withDefaults replaces zero values and brings the rest into bounds.
+func (c LogConfig) withDefaults() LogConfig {
+	if c.SegmentBytes == 0 {
+		c.SegmentBytes = defaultSegmentBytes
+	}
+	c.SegmentBytes = min(max(c.SegmentBytes, segmentBytesMin), segment.SegmentBytesMax)
+	if c.SegmentMillis <= 0 {
+		c.SegmentMillis = defaultSegmentMillis
+	}
+	if c.RetentionMillis == 0 {
+		c.RetentionMillis = defaultRetentionMillis
+	}
+	if c.RetentionBytes == 0 {
+		c.RetentionBytes = -1
+	}
+	if c.IndexIntervalBytes <= 0 {
+		c.IndexIntervalBytes = defaultIndexIntervalBytes
+	}
+	if c.FlushMessages <= 0 {
+		c.FlushMessages = 1
+	}
+	if c.FlushMillis < 0 || c.FlushMillis > math.MaxInt64/int64(time.Millisecond) {
+		c.FlushMillis = 0 // Kafka's default, the largest number, is never by time too
+	}
+	if c.FileDeleteMillis <= 0 {
+		c.FileDeleteMillis = defaultFileDeleteMillis
+	}
+	return c
+}
+
+func (c LogConfig) relaxed() bool { return c.FlushMessages > 1 }
+
+// started is when the system's monotonic clock reads zero.
+var started = time.Now()
+
+// withDefaults replaces zero values.
+func (o Options) withDefaults() Options {
+	if o.CheckpointInterval <= 0 {
+		o.CheckpointInterval = defaultCheckpointInterval
+	}
+	if o.RetentionInterval <= 0 {
+		o.RetentionInterval = defaultRetentionInterval
+	}
+	if o.FilesOpenMax <= 0 {
+		o.FilesOpenMax = defaultFilesOpenMax
+	}
+	o.FilesOpenMax = max(o.FilesOpenMax, filesOpenMin)
+	if o.NowMillis == nil {
+		o.NowMillis = func() int64 { return time.Now().UnixMilli() }
+	}
+	if o.Monotonic == nil {
+		o.Monotonic = func() time.Duration { return time.Since(started) }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

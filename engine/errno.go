@@ -1,0 +1,8 @@
+package engine
+
+import "syscall"
+
+const (
+	errNoSpaceOnDevice = syscall.ENOSPC
+	errQuota           = syscall.EDQUOT
+)

@@ -1,0 +1,321 @@
+package engine
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"time"
+
+	"ringlog/engine/disk"
+	"ringlog/engine/plan"
+	"ringlog/engine/segment"
+)
+
+const (
+	deletedSuffix = ".deleted"
+	// checkpointBytesMax bounds what is read as a checkpoint: a million logs.
+	checkpointBytesMax = 128 << 20
+	// removeRate is how slowly freed space goes back: where the file system discards,
+	// unlinking a gigabyte stalls the device for 50 to 90 ms (measured).
+	removeRate     = 256 << 20 // bytes a pause
+	removePause    = 200 * time.Millisecond
+	removePauseMin = time.Millisecond
+)
+
+// keeper is what a shard does by the clock: checkpoints, retention, and the slow
+// removal of files.
+type keeper struct {
+	shard      *shard
+	loaded     []segment.CheckpointLog // of logs that were not opened yet, as the last run left them
+	dirty      bool                    // something changed since the last checkpoint
+	writing    bool
+	checkpoint timer
+	retention  timer
+	ticker     checkpointTick
+	retainer   retentionTick
+	removals   []removal
+	removing   bool
+}
+
+// removal is one directory or file that is to go.
+type removal struct {
+	path  string
+	id    LogID
+	whole bool // a directory with all that is in it
+	bytes int64
+	after time.Duration // on the shard's clock
+}
+
+type (
+	checkpointTick struct{}
+	retentionTick  struct{}
+)
+
+func (checkpointTick) expire(s *shard) {
+	k := &s.keeper
+	s.timers.set(&k.checkpoint, s.now+s.options.CheckpointInterval, k.ticker)
+	if k.dirty {
+		k.wantCheckpoint(s)
+	}
+}
+
+func (retentionTick) expire(s *shard) {
+	k := &s.keeper
+	s.timers.set(&k.retention, s.now+s.options.RetentionInterval, k.retainer)
+	for _, l := range s.logs {
+		l.startRetention()
+	}
+}
+
+// start arms the clocks.
+func (k *keeper) start(s *shard) {
+	s.timers.set(&k.checkpoint, s.now+s.options.CheckpointInterval, k.ticker)
+	s.timers.set(&k.retention, s.now+s.options.RetentionInterval, k.retainer)
+}
+
+// load reads the checkpoint of the last run. A damaged one is as good as none,
+// but for the proof of how much was durable; a newer one is refused.
+func (k *keeper) load(j *job) error {
+	k.shard = j.shard
+	name := segment.CheckpointName(j.shard.number)
+	content, err := j.readFile(name, checkpointBytesMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var p *segment.Checkpoint
+	if err == nil {
+		p, err = segment.DecodeCheckpoint(content)
+	}
+	switch {
+	case err == nil:
+		k.loaded = p.Logs
+		return nil
+	case errors.Is(err, ErrCorrupt):
+		j.shard.logger.Error("the recovery checkpoint is damaged: every log is scanned without it", "file", name, "error", err)
+		return nil
+	}
+	return err
+}
+
+// checkpointOf returns the entry of a log if it is of the manifest's generation
+// and of a segment that is still there.
+func (k *keeper) checkpointOf(l *Log, m *segment.Manifest) (segment.CheckpointLog, bool) {
+	for i := range k.loaded {
+		c := k.loaded[i]
+		if c.LogID != l.id {
+			continue
+		}
+		if c.Gen != m.Gen {
+			return segment.CheckpointLog{}, false
+		}
+		for _, s := range m.Segments {
+			if s.BaseOffset == c.Segment {
+				return c, true
+			}
+		}
+	}
+	return segment.CheckpointLog{}, false
+}
+
+// wantCheckpoint starts writing a checkpoint unless one is being written.
+func (k *keeper) wantCheckpoint(s *shard) {
+	k.dirty = true
+	if k.writing || s.err != nil || s.closed {
+		return
+	}
+	k.writing = true
+	s.start("checkpoint", func(j *job) {
+		err := k.write(j)
+		k.writing = false
+		if err != nil && !isClosed(err) {
+			// Nothing is lost but time at the next start; writes that wait for a higher
+			// limit wait on. The clock tries again.
+			k.dirty = true
+			s.logger.Error("the recovery checkpoint cannot be written", "shard", s.number, "error", err)
+		}
+	})
+}
+
+// raised is a limit that holds once the checkpoint is durable.
+type raised struct {
+	file  *segmentFile
+	limit int64
+}
+
+// write replaces the checkpoint file by what is durable now.
+func (k *keeper) write(j *job) error {
+	s := j.shard
+	k.dirty = false
+	var p segment.Checkpoint
+	var limits []raised
+	for _, l := range s.logs {
+		if l.fence != nil {
+			continue // its entry of the last run is the evidence: kept below
+		}
+		entry, f := l.checkpointEntry()
+		if entry.Limit < f.limit {
+			f.limit = entry.Limit
+		}
+		limits = append(limits, raised{f, entry.Limit})
+		p.Logs = append(p.Logs, entry)
+	}
+	for i := range k.loaded {
+		l, open := s.names[k.loaded[i].LogID]
+		if !open || l.fence != nil {
+			p.Logs = append(p.Logs, k.loaded[i])
+		}
+	}
+	name := segment.CheckpointName(s.number)
+	if err := j.replaceFile(".", name, name+segment.NewSuffix, p.Encode(), true); err != nil {
+		return err
+	}
+	s.counters.checkpoints.Add(1)
+	for _, r := range limits {
+		r.file.limit = max(r.file.limit, r.limit)
+		if !r.file.gone {
+			r.file.log.wantWrites()
+		}
+	}
+	return nil
+}
+
+// checkpointEntry describes what is durable of the log, and up to where its
+// active writes may go until the next checkpoint.
+func (l *Log) checkpointEntry() (segment.CheckpointLog, *segmentFile) {
+	at := l.flushed
+	if u := l.firstUnnamed(); u != nil && at.offset >= u.BaseOffset {
+		for i, f := range l.segments {
+			if f == u && i > 0 {
+				before := l.segments[i-1]
+				at = mark{segment: before, position: before.Bytes, offset: u.BaseOffset}
+			}
+		}
+	}
+	f := at.segment
+	entry := segment.CheckpointLog{
+		LogID: l.id, Gen: l.gen, Segment: f.BaseOffset,
+		Position: at.position, Offset: at.offset, Durable: at.offset, Limit: noLimit,
+	}
+	switch {
+	case l.settled:
+		entry.Limit = max(roundUp(at.position), entry.Position)
+	case f.recycled:
+		submitted := at.position
+		if l.writes.submitted.segment == f {
+			submitted = max(submitted, l.writes.submitted.position)
+		}
+		entry.Limit = max(plan.Limit(submitted, l.side.bytes, f.prepared), entry.Position)
+	}
+	return entry, f
+}
+
+// forget drops the entries of a log that was deleted.
+func (k *keeper) forget(id LogID) {
+	kept := k.loaded[:0]
+	for _, c := range k.loaded {
+		if c.LogID != id {
+			kept = append(kept, c)
+		}
+	}
+	k.loaded = kept
+	k.dirty = true
+}
+
+// remove queues the directory of a deleted log for slow removal.
+func (k *keeper) remove(s *shard, id LogID, delay time.Duration) {
+	k.queue(s, removal{path: id.String() + deletedSuffix, id: id, whole: true, after: s.now + delay})
+}
+
+// removeFile queues one file for slow removal.
+func (k *keeper) removeFile(s *shard, path string, bytes int64, delay time.Duration) {
+	k.queue(s, removal{path: path, bytes: bytes, after: s.now + delay})
+}
+
+func (k *keeper) queue(s *shard, r removal) {
+	k.removals = append(k.removals, r)
+	if k.removing {
+		return
+	}
+	k.removing = true
+	s.start("remove files", func(j *job) {
+		for len(k.removals) > 0 {
+			next := k.removals[0]
+			k.removals = k.removals[1:]
+			err := k.runRemoval(j, next)
+			if isClosed(err) {
+				break
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.logger.Warn("a deleted file cannot be removed; it is tried again at the next start", "path", next.path, "error", err)
+			}
+		}
+		k.removing = false
+	})
+}
+
+func (k *keeper) runRemoval(j *job, r removal) error {
+	if wait := r.after - j.shard.now; wait > 0 {
+		if err := j.sleep(wait); err != nil {
+			return err
+		}
+	}
+	if !r.whole {
+		return k.unlinkSlowly(j, r.path, r.bytes)
+	}
+	list := disk.Operation{Kind: disk.ReadDirectory, Path: r.path}
+	if err := j.do(&list); err != nil {
+		return err
+	}
+	for _, entry := range list.Entries {
+		if err := k.unlinkSlowly(j, r.path+"/"+entry.Name, entry.Bytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := j.simple(disk.RemoveDirectory, r.path); err != nil {
+		return err
+	}
+	return j.simple(disk.SyncDirectory, ".")
+}
+
+// unlinkSlowly removes a file and waits as long as its size asks for.
+func (k *keeper) unlinkSlowly(j *job, path string, bytes int64) error {
+	if err := j.simple(disk.Unlink, path); err != nil {
+		return err
+	}
+	j.shard.counters.filesRemoved.Add(1)
+	return j.sleep(max(time.Duration(float64(removePause)*float64(bytes)/removeRate), removePauseMin))
+}
+
+// sleeper resumes a job when a timer fires.
+type sleeper struct {
+	job   *job
+	fired bool
+	timer timer
+}
+
+func (w *sleeper) expire(s *shard) {
+	w.fired = true
+	s.wakeJob(w.job)
+}
+
+// sleep waits for d.
+func (j *job) sleep(d time.Duration) error {
+	w := sleeper{job: j}
+	j.shard.timers.set(&w.timer, j.shard.now+d, &w)
+	for !w.fired {
+		if err := j.park(); err != nil {
+			j.shard.timers.clear(&w.timer)
+			return err
+		}
+	}
+	return nil
+}
+
+// parseLogID reads what LogID.String wrote.
+func parseLogID(name string) (id LogID, ok bool) {
+	if len(name) != 2*len(id) {
+		return id, false
+	}
+	n, err := hex.Decode(id[:], []byte(name))
+	return id, err == nil && n == len(id) && id.String() == name
+}

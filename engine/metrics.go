@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// counters are written by the shard and read by anybody.
+type counters struct {
+	appends, appendBytes     atomic.Int64
+	writes, writeBytes       atomic.Int64
+	shortWrites              atomic.Int64
+	flushes, flushNanos      atomic.Int64
+	rolls, evictions         atomic.Int64
+	logs, poisoned           atomic.Int64
+	tailBytes                atomic.Int64
+	indexBytes               atomic.Int64
+	filesOpen                atomic.Int64
+	waiting, parked          atomic.Int64
+	tailReads, tailReadBytes atomic.Int64
+	coldReads, coldReadBytes atomic.Int64
+	corruptions              atomic.Int64
+	checkpoints              atomic.Int64
+	segmentsDeleted          atomic.Int64
+	filesRemoved             atomic.Int64
+	recoveredBytes           atomic.Int64
+	recoveredNanos           atomic.Int64
+}
+
+// Metrics is a snapshot of what the engine counts. Fields without "total" in
+// their comment are values of the moment.
+type Metrics struct {
+	Appends         int64         // total batches that got an offset
+	AppendBytes     int64         // total
+	Writes          int64         // total writes to segments
+	WriteBytes      int64         // total, whole blocks
+	ShortWrites     int64         // total writes that had to be submitted again
+	Flushes         int64         // total
+	FlushTime       time.Duration // total time that flushes took
+	Rolls           int64         // total
+	Evictions       int64         // total chunks of tail cache given up
+	Logs            int64         // open
+	PoisonedLogs    int64
+	TailBytes       int64 // memory of tails, dirty and cache
+	IndexBytes      int64 // memory of the indexes of sealed segments
+	FilesOpen       int64
+	WaitingAppends  int64 // that wait for memory or space
+	ParkedReads     int64
+	TailReads       int64         // total parts served from memory
+	TailReadBytes   int64         // total
+	ColdReads       int64         // total parts served from disk
+	ColdReadBytes   int64         // total
+	Corruptions     int64         // total ranges found corrupt
+	Checkpoints     int64         // total
+	SegmentsDeleted int64         // total, by retention
+	FilesRemoved    int64         // total
+	RecoveredBytes  int64         // total bytes read to open logs
+	RecoveryTime    time.Duration // total time that opening logs took
+}
+
+// Metrics returns the engine's counters. Safe for use by any goroutine.
+func (e *Engine) Metrics() Metrics {
+	c := &e.counters
+	return Metrics{
+		Appends: c.appends.Load(), AppendBytes: c.appendBytes.Load(),
+		Writes: c.writes.Load(), WriteBytes: c.writeBytes.Load(), ShortWrites: c.shortWrites.Load(),
+		Flushes: c.flushes.Load(), FlushTime: time.Duration(c.flushNanos.Load()),
+		Rolls: c.rolls.Load(), Evictions: c.evictions.Load(),
+		Logs: c.logs.Load(), PoisonedLogs: c.poisoned.Load(),
+		TailBytes: c.tailBytes.Load(), IndexBytes: c.indexBytes.Load(), FilesOpen: c.filesOpen.Load(),
+		WaitingAppends: c.waiting.Load(), ParkedReads: c.parked.Load(),
+		TailReads: c.tailReads.Load(), TailReadBytes: c.tailReadBytes.Load(),
+		ColdReads: c.coldReads.Load(), ColdReadBytes: c.coldReadBytes.Load(),
+		Corruptions: c.corruptions.Load(), Checkpoints: c.checkpoints.Load(),
+		SegmentsDeleted: c.segmentsDeleted.Load(), FilesRemoved: c.filesRemoved.Load(),
+		RecoveredBytes: c.recoveredBytes.Load(), RecoveryTime: time.Duration(c.recoveredNanos.Load()),
+	}
+}

@@ -1,0 +1,300 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"ringlog/engine/plan"
+	"ringlog/record"
+)
+
+// readState is what the shard keeps of a Read.
+type readState struct {
+	read     *Read
+	deadline time.Duration // on Options.Monotonic; set by Engine.Read
+	timer    timer
+	parked   bool
+	total    int // sum of the parts' counted
+}
+
+// expire answers a read whose time is up, with what there is.
+func (r *readState) expire(s *shard) { s.reads.gather(r.read) }
+
+// Release gives back the memory that the batches lie in. It is called once,
+// after Done, by any goroutine; the slices are gone with it.
+func (r *Read) Release() {
+	for i, b := range r.memory {
+		b.Release()
+		r.memory[i] = nil
+	}
+	r.memory = r.memory[:0]
+	for i := range r.Parts {
+		part := &r.Parts[i]
+		clear(part.Batches)
+		part.Batches = part.Batches[:0]
+	}
+}
+
+// parkedParts is the parts of reads that wait for one log's high watermark.
+type parkedParts struct {
+	head, tail *ReadPart
+}
+
+func (q *parkedParts) push(p *ReadPart) {
+	p.parked = true
+	p.prev, p.next = q.tail, nil
+	if q.tail == nil {
+		q.head = p
+	} else {
+		q.tail.next = p
+	}
+	q.tail = p
+}
+
+func (q *parkedParts) remove(p *ReadPart) {
+	if p.prev == nil {
+		q.head = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		q.tail = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.prev, p.next, p.parked = nil, nil, false
+}
+
+// readers serves reads: at once when there is enough, else parked until a high
+// watermark rises or the time is up. A part at the tail is slices of the tail's
+// chunks, no byte is copied; one behind it is read from disk by a job (cold.go).
+type readers struct {
+	shard    *shard
+	cold     coldQueue
+	ended    bool
+	released bool // the cold pool may have memory again
+}
+
+func (r *readers) init(s *shard) { r.shard = s }
+
+// take begins a read.
+func (r *readers) take(read *Read) {
+	state := &read.state
+	state.read, state.parked, state.total = read, false, 0
+	refused := false
+	for i := range read.Parts {
+		p := &read.Parts[i]
+		p.read, p.parked, p.counted = read, false, 0
+		p.Batches, p.Bytes, p.Err = p.Batches[:0], 0, nil
+		count, err := p.available()
+		refused = refused || err != nil
+		p.counted = count
+		state.total += count
+	}
+	now := r.shard.options.Monotonic()
+	if refused || state.total >= read.want() || state.deadline <= now {
+		r.gather(read)
+		return
+	}
+	for i := range read.Parts {
+		read.Parts[i].Log.parked.push(&read.Parts[i])
+	}
+	state.parked = true
+	r.shard.counters.parked.Add(1)
+	r.shard.timers.set(&state.timer, state.deadline, state)
+}
+
+// want is how many bytes make an answer.
+func (r *Read) want() int { return min(r.BytesMin, r.BytesMax) }
+
+// cancel answers a parked read now.
+func (r *readers) cancel(read *Read) {
+	if read.state.parked && read.state.read == read {
+		r.gather(read)
+	}
+}
+
+// unpark takes a read out of all lists.
+func (r *readers) unpark(read *Read) {
+	if !read.state.parked {
+		return
+	}
+	read.state.parked = false
+	r.shard.counters.parked.Add(-1)
+	r.shard.timers.clear(&read.state.timer)
+	for i := range read.Parts {
+		if p := &read.Parts[i]; p.parked {
+			p.Log.parked.remove(p)
+		}
+	}
+}
+
+// wake looks again at the reads that wait for l: its high watermark or start moved.
+func (r *readers) wake(l *Log) {
+	for p := l.parked.head; p != nil; {
+		following := p.next
+		count, err := p.available()
+		read := p.read
+		read.state.total += count - p.counted
+		p.counted = count
+		if err != nil || read.state.total >= read.want() {
+			// Answering takes all parts of the read out of the list, and so
+			// perhaps the following one.
+			for following != nil && following.read == read {
+				following = following.next
+			}
+			r.gather(read)
+		}
+		p = following
+	}
+}
+
+// shut answers the reads that wait for a log that closes.
+func (r *readers) shut(l *Log) {
+	for l.parked.head != nil {
+		r.gather(l.parked.head.read)
+	}
+}
+
+// available returns how many bytes the part could have now, as far as that is
+// cheap to know: of a part behind the tail it says BytesMax.
+func (p *ReadPart) available() (int, error) {
+	l := p.Log
+	if l.closed != nil {
+		return 0, l.closed
+	}
+	if p.Offset < l.start || p.Offset > l.next.offset {
+		return 0, fmt.Errorf("%w: %d of %s, which has [%d, %d)", ErrOffsetOutOfRange, p.Offset, l.label, l.start, l.next.offset)
+	}
+	if p.Offset >= l.highWatermark {
+		return 0, nil
+	}
+	if err := l.damagedAt(p.Offset); err != nil {
+		return 0, err
+	}
+	if p.Offset < l.tail.startOffset(l) {
+		return p.BytesMax, nil
+	}
+	bytes := 0
+	l.walkTail(p.Offset, min(p.BytesMax, p.read.BytesMax), true, func(_ *chunk, from, to int64) { bytes += int(to - from) })
+	return bytes, nil
+}
+
+// walkTail calls visit with the file ranges of chunks that hold the batches from
+// offset on, below the high watermark and within limit bytes; first lets one
+// batch exceed the limit. REQUIRES: offset is in the tail and below the high watermark.
+func (l *Log) walkTail(offset int64, limit int, first bool, visit func(c *chunk, from, to int64)) {
+	held := l.tail.held()
+	taken := 0
+	for i := l.tail.find(offset); i < len(held); i++ {
+		c := held[i]
+		from := c.dataStart
+		if offset > c.baseOffset {
+			from = c.positionOf(offset)
+		}
+		to, more := from, true
+		for to < c.dataEnd {
+			batch := record.Batch(c.bytes[to-c.start:])
+			size := batch.SizeBytes()
+			if batch.LastOffset() >= l.highWatermark || taken+size > limit && !(first && taken == 0) {
+				more = false
+				break
+			}
+			taken += size
+			to += int64(size)
+		}
+		if to > from {
+			visit(c, from, to)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// positionOf returns the file position of the batch of c that holds offset, or
+// the first one behind it.
+func (c *chunk) positionOf(offset int64) int64 {
+	at := c.dataStart
+	if x := c.segment.index; x != nil {
+		if position, _ := x.Find(offset); position > at && position < c.dataEnd {
+			at = position
+		}
+	}
+	for at < c.dataEnd {
+		batch := record.Batch(c.bytes[at-c.start:])
+		if batch.LastOffset() >= offset {
+			break
+		}
+		at += int64(batch.SizeBytes())
+	}
+	return at
+}
+
+// gather answers a read with what there is: parts at the tail at once; when one
+// lies behind it, a job takes over from there.
+func (r *readers) gather(read *Read) {
+	r.unpark(read)
+	left, empty := read.BytesMax, true
+	for i := range read.Parts {
+		p := &read.Parts[i]
+		cold := p.gatherTail(&left, &empty)
+		if cold {
+			r.cold.push(&coldRead{read: read, part: i, left: left, empty: empty})
+			return
+		}
+	}
+	r.done(read)
+}
+
+// gatherTail fills the part from memory. left is what the whole read may still
+// take, empty whether it has nothing yet; cold says that the part lies behind the tail.
+func (p *ReadPart) gatherTail(left *int, empty *bool) (cold bool) {
+	l := p.Log
+	p.Batches, p.Bytes = p.Batches[:0], 0
+	_, p.Err = p.available()
+	if p.Err != nil || p.Offset >= l.highWatermark || *left <= 0 && !*empty {
+		return false
+	}
+	if p.Offset < l.tail.startOffset(l) {
+		return true
+	}
+	l.walkTail(p.Offset, min(p.BytesMax, *left), *empty, func(c *chunk, from, to int64) {
+		p.read.memory = append(p.read.memory, c.buffer.Retain())
+		p.Batches = append(p.Batches, c.at(from, to))
+		p.Bytes += int(to - from)
+	})
+	p.took(left, empty)
+	counters := l.shard.counters
+	counters.tailReads.Add(1)
+	counters.tailReadBytes.Add(int64(p.Bytes))
+	return false
+}
+
+func (p *ReadPart) took(left *int, empty *bool) {
+	*left -= p.Bytes
+	*empty = *empty && p.Bytes == 0
+}
+
+// done gives the read back to its owner.
+func (r *readers) done(read *Read) {
+	for i := range read.Parts {
+		p := &read.Parts[i]
+		if p.Log != nil {
+			p.Frontiers = p.Log.frontiers()
+		}
+		p.read = nil
+	}
+	read.state.read = nil
+	read.Done(read)
+}
+
+// end answers everything when the shard is over.
+func (r *readers) end() {
+	r.ended = true
+	r.cold.end(r)
+}
+
+// readPieceBytes is the size of one read from disk; a cold part is read with
+// several in flight.
+const readPieceBytes = plan.PieceBytes

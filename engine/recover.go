@@ -1,0 +1,390 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"ringlog/engine/disk"
+	"ringlog/engine/plan"
+	"ringlog/engine/segment"
+	"ringlog/record"
+)
+
+// recover brings a log to the state from which it can go on (rule 9):
+//
+//	remove files that the manifest does not name
+//	finish a cut that was under way
+//	scan the segments that are not sealed, from where their index ends
+//	judge: is everything there that was durable?
+//	destroy what may lie behind the end, flush what was accepted
+//	restore the replica's side state and replay what lies above it
+//
+// Nothing of it depends on how often it was begun before.
+func (l *Log) recover(j *job, m *segment.Manifest) error {
+	l.gen, l.start, l.epochs = m.Gen, m.Start, m.Epochs
+	r := recovery{log: l, manifest: m}
+	if err := r.takeFiles(j); err != nil {
+		return err
+	}
+	r.checkpoint, r.hasCheckpoint = l.shard.keeper.checkpointOf(l, m)
+	if r.missing == nil {
+		if err := r.scan(j); err != nil {
+			return err
+		}
+	} else if last := l.active; last.Sealed && there(last) {
+		l.setEnd(mark{segment: last, position: last.Bytes, offset: last.NextOffset})
+	}
+	if m.State == segment.Cutting && r.missing == nil {
+		// What the cut destroys need not be complete, so it is not judged before.
+		l.cut = cutting{active: true, offset: m.Cut}
+		if err := l.finishCut(j); err != nil {
+			return err
+		}
+		r.hasCheckpoint = false // of an older generation from now on
+	}
+	verdict := plan.Recovery{
+		Checkpoint: r.hasCheckpoint,
+		Durable:    r.checkpoint.Durable,
+		End:        l.next.offset,
+		Missing:    r.missing != nil,
+		Clean:      r.checkpoint.Limit <= roundUp(r.checkpoint.Position) && r.checkpoint.Offset == r.checkpoint.Durable,
+	}.Judge()
+	if verdict == plan.Fence && l.shard.faults.trustCheckpointEnd && r.missing == nil {
+		verdict = plan.Accept
+	}
+	switch verdict {
+	case plan.Fence:
+		l.fence = r.fenced()
+	case plan.Accept:
+		if err := r.settle(j); err != nil {
+			return err
+		}
+	case plan.AcceptClean:
+	}
+	l.cutEpochs(l.next.offset)
+	if l.start > l.next.offset {
+		l.start = l.next.offset // only of a fenced log: start never moves above what is durable
+	}
+	if err := l.loadTail(j); err != nil {
+		return err
+	}
+	return r.replay(j)
+}
+
+// there says whether a sealed segment's file has what the manifest says.
+func there(f *segmentFile) bool { return f.prepared >= plan.RoundDown(f.Bytes) }
+
+// recovery is the state of one recover.
+type recovery struct {
+	log           *Log
+	manifest      *segment.Manifest
+	checkpoint    segment.CheckpointLog
+	hasCheckpoint bool
+	snapshots     []int64 // offsets of the snapshot files, ascending
+	missing       error   // a sealed segment is not there, or is short
+	walker        walker
+	dropped       bool // segments were taken out of the log: the manifest is to be replaced
+}
+
+// takeFiles matches the manifest with the directory and removes what belongs to nobody.
+func (r *recovery) takeFiles(j *job) error {
+	l := r.log
+	list := disk.Operation{Kind: disk.ReadDirectory, Path: l.directory}
+	if err := j.do(&list); err != nil {
+		return err
+	}
+	sizes := make(map[string]int64, len(list.Entries))
+	for _, entry := range list.Entries {
+		sizes[entry.Name] = entry.Bytes
+	}
+	for i := range r.manifest.Segments {
+		f := l.newFile(segment.FileName(r.manifest.Segments[i].BaseOffset, segment.LogSuffix))
+		f.Summary = r.manifest.Segments[i]
+		f.renamed, f.named = true, true
+		size, there := sizes[f.name]
+		if !there {
+			r.miss(f, "is missing")
+		} else if f.Sealed && size < f.Bytes {
+			r.miss(f, fmt.Sprintf("has %d bytes instead of %d", size, f.Bytes))
+		}
+		f.prepared = plan.RoundDown(size)
+		if r.missing == nil || len(l.segments) == 0 {
+			l.segments = append(l.segments, f) // of a damaged log: what lies before the damage
+		}
+	}
+	l.active = l.segments[len(l.segments)-1]
+	l.setEnd(mark{segment: l.segments[0], offset: l.segments[0].BaseOffset})
+	return r.removeStrangers(j, list.Entries)
+}
+
+func (r *recovery) miss(f *segmentFile, what string) {
+	if r.missing == nil {
+		r.missing = &segment.CorruptError{File: f.path(), Reason: what}
+	}
+}
+
+// removeStrangers unlinks what the manifest does not name: segments of a roll
+// that was not finished, whose bytes were never released, prepared space, which may
+// hold such bytes too, and files that were being written.
+func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
+	l := r.log
+	named := make(map[int64]bool, len(l.segments))
+	for _, f := range l.segments {
+		named[f.BaseOffset] = true
+	}
+	removed := false
+	for _, entry := range entries {
+		stranger := segment.IsPrepared(entry.Name) || strings.HasSuffix(entry.Name, segment.NewSuffix)
+		offset, suffix, ok := segment.ParseName(entry.Name)
+		switch {
+		case !ok:
+		case suffix == segment.SnapshotSuffix:
+			r.snapshots = append(r.snapshots, offset)
+		case suffix == segment.LogSuffix || suffix == segment.IndexSuffix || suffix == segment.TimeIndexSuffix:
+			stranger = !named[offset]
+		}
+		if stranger && r.missing == nil {
+			if err := j.simple(disk.Unlink, l.directory+"/"+entry.Name); err != nil {
+				return err
+			}
+			removed = true
+		}
+	}
+	if removed {
+		return l.syncDirectory(j)
+	}
+	return nil
+}
+
+// scan finds the log's end: it goes through the segments that are not sealed, each from
+// where its index ends, and stops at the first thing that does not follow.
+func (r *recovery) scan(j *job) error {
+	l := r.log
+	end := mark{segment: l.segments[0], offset: l.segments[0].BaseOffset}
+	for i, f := range l.segments {
+		if f.Sealed {
+			end = mark{segment: f, position: f.Bytes, offset: f.NextOffset}
+			continue
+		}
+		if f.BaseOffset != end.offset && i > 0 && !l.segments[i-1].Sealed {
+			// Bytes of the one before are missing: this one was never released.
+			return r.drop(j, i, end)
+		}
+		position, err := r.scanSegment(j, f)
+		if err != nil {
+			return err
+		}
+		end = mark{segment: f, position: position, offset: f.index.NextOffset}
+		f.Bytes, f.NextOffset = position, f.index.NextOffset
+		f.MaxTimestamp, f.MaxTimestampOffset = f.index.MaxTimestamp, f.index.MaxTimestampOffset
+	}
+	if end.segment.Sealed {
+		return r.afterSealed(end)
+	}
+	l.setEnd(end)
+	return nil
+}
+
+// afterSealed is a manifest whose last segment is sealed, which nobody writes.
+func (r *recovery) afterSealed(end mark) error {
+	return &segment.CorruptError{File: end.segment.path(), Reason: "the last segment is sealed"}
+}
+
+// drop takes the segments from the i-th on out of the log.
+func (r *recovery) drop(j *job, i int, end mark) error {
+	l := r.log
+	if r.hasCheckpoint && r.checkpoint.Durable > end.offset {
+		l.setEnd(end) // it will be fenced: touch nothing
+		l.active = end.segment
+		l.segments = l.segments[:i]
+		return nil
+	}
+	gone := l.segments[i:]
+	l.segments = l.segments[:i:i]
+	l.active = end.segment
+	l.setEnd(end)
+	r.dropped = true
+	if err := r.replaceManifest(j); err != nil {
+		return err
+	}
+	for _, f := range gone {
+		if err := l.removeSegment(j, f); err != nil {
+			return err
+		}
+	}
+	return l.syncDirectory(j)
+}
+
+func (r *recovery) replaceManifest(j *job) error {
+	l := r.log
+	if err := l.metaLock.lock(j); err != nil {
+		return err
+	}
+	defer l.metaLock.unlock(l.shard)
+	return l.writeManifest(j)
+}
+
+// scanSegment rebuilds the index of f up to its end, and returns that. A stored
+// index is believed only as far as the batches at its end confirm it (rule 12).
+func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
+	l := r.log
+	epochs := len(l.epochs)
+	if x := l.loadIndex(j, f); x != nil {
+		f.index = x
+		at, base := x.FindPosition(x.Position)
+		confirmed := l.shard.faults.trustIndex
+		next := base
+		position, _, err := r.walker.walk(j, f, at, x.Position, func(batch record.Batch, _ int64) bool {
+			if batch.BaseOffset() < next || next == base && batch.BaseOffset() != base {
+				return false
+			}
+			next = batch.LastOffset() + 1
+			return true
+		})
+		if err != nil {
+			return 0, err
+		}
+		if confirmed || position == x.Position && next == x.NextOffset {
+			return r.scanFrom(j, f, x.Position)
+		}
+		l.shard.logger.Warn("the index of a segment does not match its batches and is rebuilt", "log", l.label, "segment", f.BaseOffset)
+	}
+	l.epochs = l.epochs[:epochs]
+	f.index = new(segment.Index)
+	f.index.Reset(f.BaseOffset)
+	return r.scanFrom(j, f, 0)
+}
+
+// scanFrom accepts batches of f from position on and returns where they end.
+func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, error) {
+	l, x := r.log, f.index
+	interval := int64(l.config.IndexIntervalBytes)
+	end, _, err := r.walker.walk(j, f, position, f.prepared, func(batch record.Batch, _ int64) bool {
+		candidate := plan.Batch{
+			BaseOffset: batch.BaseOffset(), LastOffset: batch.LastOffset(), Epoch: batch.LeaderEpoch(),
+			Next: x.NextOffset, LastEpoch: l.epochAt(x.NextOffset), Segment: f.BaseOffset,
+		}
+		if !candidate.Follows() {
+			return false
+		}
+		l.noteEpoch(batch.LeaderEpoch(), batch.BaseOffset())
+		x.Add(batch.BaseOffset(), batch.LastOffset()+1, batch.MaxTimestamp(), len(batch), interval)
+		l.shard.counters.recoveredBytes.Add(int64(len(batch)))
+		return true
+	})
+	return end, err
+}
+
+// epochAt is the epoch of the batch before offset as far as the cache knows.
+func (l *Log) epochAt(offset int64) int32 {
+	for i := len(l.epochs) - 1; i >= 0; i-- {
+		if l.epochs[i].Start < offset {
+			return l.epochs[i].Epoch
+		}
+	}
+	return -1
+}
+
+// fenced says what a fenced log is poisoned by.
+func (r *recovery) fenced() error {
+	if r.missing != nil {
+		return r.missing
+	}
+	end := r.log.next
+	return &segment.CorruptError{
+		File: end.segment.path(), Offset: end.position,
+		Reason: fmt.Sprintf("the log ends at offset %d, and everything below %d was durable", end.offset, r.checkpoint.Durable),
+	}
+}
+
+// settle destroys what may lie behind the end and flushes everything that was accepted.
+func (r *recovery) settle(j *job) error {
+	l := r.log
+	f := l.active
+	f.pins++
+	defer func() { f.pins-- }()
+	if err := l.shard.files.open(j, f); err != nil {
+		return err
+	}
+	if !l.shard.faults.keepLeftovers {
+		limit := f.prepared
+		if r.hasCheckpoint && r.checkpoint.Segment == f.BaseOffset {
+			limit = min(limit, r.checkpoint.Limit)
+		}
+		if err := l.destroy(j, f, l.next.position, limit); err != nil {
+			return err
+		}
+	}
+	if l.shard.faults.openBeforeFlush {
+		return nil
+	}
+	return l.shard.syncAll(j, f)
+}
+
+// destroy makes [from, to) of f read as zeros, block by block. The block that
+// from lies in is written whole, so that its first part stays what it is.
+func (l *Log) destroy(j *job, f *segmentFile, from, to int64) error {
+	to = min(plan.RoundUp(to), f.prepared)
+	if start := plan.RoundDown(from); start < from && from < to {
+		block := disk.AlignedBytes(plan.BlockBytes)
+		n, err := j.readAll(f.file, block, start)
+		if err != nil {
+			return err
+		}
+		if int64(n) < from-start {
+			return &segment.CorruptError{File: f.path(), Offset: start, Reason: "the block in which the log ends is short"}
+		}
+		dirty := false
+		for _, b := range block[from-start : n] {
+			dirty = dirty || b != 0
+		}
+		if dirty {
+			clear(block[from-start:])
+			if err := j.writeAll(f.file, block, start); err != nil {
+				return err
+			}
+			f.unflushed = true
+		}
+	}
+	if from = plan.RoundUp(from); from < to {
+		if err := j.zero(f.file, from, to); err != nil {
+			return err
+		}
+		f.unflushed = true
+	}
+	return nil
+}
+
+// loadTail reads the block in which the log ends into memory: appends go on there.
+func (l *Log) loadTail(j *job) error {
+	position := l.next.position
+	start := plan.RoundDown(position)
+	if start == position {
+		return nil
+	}
+	f := l.active
+	f.pins++
+	defer func() { f.pins-- }()
+	if err := l.shard.files.open(j, f); err != nil {
+		return err
+	}
+	b := l.shard.tail.get(plan.BlockBytes, plan.BlockBytes)
+	if b == nil {
+		return fmt.Errorf("%w: no memory for the block in which the log ends", ErrNoSpace)
+	}
+	n, err := j.readAll(f.file, b.Bytes()[:plan.BlockBytes], start)
+	if err == nil && int64(n) < position-start {
+		err = &segment.CorruptError{File: f.path(), Offset: start, Reason: "the block in which the log ends is short"}
+	}
+	if err != nil {
+		b.Release()
+		return err
+	}
+	c := l.shard.tail.newChunk(l, f, b, start)
+	c.dataStart, c.dataEnd = position, position
+	c.baseOffset, c.nextOffset = l.next.offset, l.next.offset
+	l.tail.push(c)
+	l.tail.size = int64(len(c.bytes))
+	l.writes.chunk = c
+	return nil
+}

@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"ringlog/engine/disk"
+	"ringlog/engine/plan"
+)
+
+const (
+	// shortWritesMax and shortReadsMax bound how often an operation may move less
+	// than a block before that counts as a failure.
+	shortWritesMax = 16
+	shortReadsMax  = 4
+	// waitMax bounds the shard's sleep, so that a clock that jumped is noticed.
+	waitMax = 10 * time.Second
+	// messagesPerTurn bounds how long a turn takes messages before it submits
+	// what they caused: the disk must not idle while a burst is sequenced.
+	messagesPerTurn = 1024
+)
+
+// shard owns a disk and the logs on it. It is plain functions without threads:
+// whoever calls turn over and over drives it, the loop of an Engine on a locked
+// thread or a Stepper in a test, and a run is a function of what came in, what
+// the disk answered and what the clocks said.
+//
+//	turn:  take messages ─▶ timers ─▶ jobs ─▶ writes ─▶ flush ─▶ disk.Wait ─▶ complete ─▶ report frontiers
+//
+// Everything below belongs to the goroutine that calls turn.
+type shard struct {
+	number    int
+	disk      disk.Disk
+	options   Options
+	logger    *slog.Logger
+	inbox     *inbox
+	counters  *counters
+	faults    faults
+	now       time.Duration // Options.Monotonic at the turn's begin
+	nowMillis int64         // Options.NowMillis at the turn's begin
+
+	finished []*disk.Operation
+	taken    []message // messages of this turn, from takenAt on not handled yet
+	takenAt  int
+	timers   timers
+
+	jobs      []*job // all that live, in order of their start
+	readyJobs []*job
+
+	logs     []*Log // open ones, in order of opening
+	writable []*Log // have bytes to write and may write them now
+	changed  []*Log // have frontiers to report at the end of the turn
+	starved  []*Log // wait for memory, first come first served
+	names    map[LogID]*Log
+	event    Event    // reused by every Step
+	effects  []Effect // reused by every Step
+	registry *registry
+	info     disk.Info
+
+	tail    tailCache
+	commit  commit
+	reads   readers
+	files   fileCache
+	indexes indexCache
+	keeper  keeper
+	opening map[LogID]bool // being opened, created or deleted by a job
+
+	err     error // why the whole shard is poisoned, or nil
+	closing bool  // no log is opened any more
+	ending  bool  // everything is at rest: the next turn closes the disk
+	closed  bool  // it is over
+}
+
+func newShard(number int, d disk.Disk, options Options, in *inbox, c *counters) *shard {
+	s := &shard{
+		number: number, disk: d, options: options, logger: options.Logger,
+		inbox: in, counters: c,
+		info:    d.Info(),
+		names:   make(map[LogID]*Log),
+		opening: make(map[LogID]bool),
+	}
+	s.now, s.nowMillis = options.Monotonic(), options.NowMillis()
+	s.tail.init(s)
+	s.reads.init(s)
+	s.files.init(options.FilesOpenMax)
+	return s
+}
+
+// turn is one iteration. wait bounds how long it sleeps when there is nothing to
+// do; 0 polls. The error is that the disk is broken or closed: the shard is over.
+func (s *shard) turn(wait time.Duration) error {
+	s.now, s.nowMillis = s.options.Monotonic(), s.options.NowMillis()
+	s.takeMessages()
+	for target := s.timers.expired(s.now); target != nil; target = s.timers.expired(s.now) {
+		target.expire(s)
+	}
+	s.settle()
+
+	timeout := s.sleepFor(wait)
+	var err error
+	s.finished, err = s.disk.Wait(s.finished[:0], timeout)
+	s.now = s.options.Monotonic()
+	for i, op := range s.finished {
+		s.finished[i] = nil
+		s.complete(op)
+	}
+	if err != nil {
+		return fmt.Errorf("engine: shard %d: %w", s.number, err)
+	}
+	s.settle()
+	if s.ending {
+		s.closeDisk()
+	}
+	return nil
+}
+
+// closeDisk gives the disk back after an orderly close.
+func (s *shard) closeDisk() {
+	if err := s.disk.Close(); err != nil {
+		s.logger.Warn("the disk does not close cleanly", "shard", s.number, "error", err)
+	}
+	s.end()
+}
+
+// settle carries out everything that can be done without waiting.
+func (s *shard) settle() {
+	for {
+		s.runJobs()
+		s.feedStarved()
+		s.writeLogs()
+		s.startFlush()
+		s.report()
+		s.reads.startCold()
+		if len(s.readyJobs) == 0 && len(s.changed) == 0 {
+			return
+		}
+	}
+}
+
+// sleepFor returns the timeout of this turn's wait.
+func (s *shard) sleepFor(wait time.Duration) time.Duration {
+	if wait == 0 || s.takenAt < len(s.taken) {
+		return 0
+	}
+	timeout := waitMax
+	if wait > 0 {
+		timeout = min(timeout, wait)
+	}
+	if at, ok := s.timers.next(); ok {
+		timeout = min(timeout, max(at-s.now, 0))
+	}
+	if timeout == 0 || !s.inbox.sleep() {
+		return 0
+	}
+	return timeout
+}
+
+// takeMessages handles what was sent, in order, up to a bound.
+func (s *shard) takeMessages() {
+	if s.takenAt == len(s.taken) {
+		clear(s.taken)
+		s.taken, s.takenAt = s.inbox.take(s.taken), 0
+	}
+	for end := min(s.takenAt+messagesPerTurn, len(s.taken)); s.takenAt < end; {
+		m := s.taken[s.takenAt]
+		s.takenAt++
+		s.handle(m)
+	}
+}
+
+func (s *shard) handle(m message) {
+	switch {
+	case m.group != nil:
+		s.takeGroup(m.group)
+	case m.read != nil:
+		s.reads.take(m.read)
+	case m.cancel != nil:
+		s.reads.cancel(m.cancel)
+	case m.call != nil:
+		m.call.begin(s)
+	default:
+		s.tail.released = true
+		s.reads.released = true
+	}
+}
+
+func (s *shard) submit(op *disk.Operation) { s.disk.Submit(op) }
+
+// complete hands a finished operation to what submitted it.
+func (s *shard) complete(op *disk.Operation) {
+	switch owner := op.Owner.(type) {
+	case *write:
+		owner.log.wrote(owner)
+	case *commit:
+		owner.flushed(s)
+	case *job:
+		if owner.pending--; owner.pending == 0 {
+			s.wakeJob(owner)
+		}
+	default:
+		panic(fmt.Sprintf("engine: a finished %s has no owner", op.Kind))
+	}
+}
+
+// report tells the replicas of all logs whose frontiers moved, once each.
+func (s *shard) report() {
+	for i := 0; i < len(s.changed); i++ {
+		l := s.changed[i]
+		s.changed[i] = nil
+		l.isChanged = false
+		l.reportFrontiers()
+	}
+	s.changed = s.changed[:0]
+}
+
+// poison ends all logs: a flush of everything failed and names no file.
+func (s *shard) poison(cause error) {
+	if s.err == nil {
+		s.err = fmt.Errorf("shard %d: %w", s.number, cause)
+		s.logger.Error("a flush of the file system failed: every log of the shard is poisoned until restart",
+			"shard", s.number, "error", cause)
+	}
+	for _, l := range s.logs {
+		l.fail(cause)
+	}
+	for _, w := range s.commit.syncs {
+		s.wakeJob(w.job)
+	}
+}
+
+// end closes the shard after its disk is gone: nothing waits for ever.
+func (s *shard) end() {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	for _, m := range append(s.taken[s.takenAt:], s.inbox.close()...) {
+		switch {
+		case m.group != nil:
+			refuseGroup(m.group, ErrClosed)
+		case m.read != nil:
+			refuseRead(m.read, ErrClosed)
+		case m.call != nil:
+			m.call.finish(ErrClosed)
+		}
+	}
+	s.taken, s.takenAt = nil, 0
+	s.abandonJobs()
+	for _, l := range s.logs {
+		l.shut(ErrClosed)
+	}
+	s.reads.end()
+	s.tail.end()
+}
+
+func refuseGroup(group *AppendGroup, err error) {
+	for i := range group.Appends {
+		group.Appends[i].Err = err
+	}
+	group.Owner.Consumed(group)
+	group.Owner.Answered(group)
+}
+
+func refuseRead(read *Read, err error) {
+	for i := range read.Parts {
+		part := &read.Parts[i]
+		part.Batches, part.Bytes, part.Err = part.Batches[:0], 0, err
+	}
+	read.Done(read)
+}
+
+// roundUp is the whole blocks that n bytes take.
+func roundUp(n int64) int64 { return plan.RoundUp(n) }
+
+// isNoSpace says whether err is a full disk, which ends by itself.
+func isNoSpace(err error) bool { return errors.Is(err, errNoSpaceOnDevice) || errors.Is(err, errQuota) }

@@ -1,0 +1,394 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"ringlog/engine/disk"
+	"ringlog/engine/segment"
+	"ringlog/record"
+)
+
+const (
+	// sideBytes is how many bytes a log appends between two saves of its side
+	// state, and so about what recovery has to read of a busy log.
+	sideBytes = 64 << 20
+	// snapshotsKept is how many snapshots stay: a damaged one costs a longer
+	// replay, not one of the whole log.
+	snapshotsKept = 2
+	// sideFileBytesMax bounds what is read as an index or snapshot.
+	sideFileBytesMax = 256 << 20
+	// metaRetry is how long a job that found the disk full waits.
+	metaRetry = time.Second
+)
+
+// logSide is the state of a log's side files: indexes, snapshots, names (rule 12).
+type logSide struct {
+	log         *Log
+	bytes       int64 // appended since the last save began
+	saving      bool
+	sealing     bool
+	naming      bool
+	epochsSaved int // how many epochs the manifest has
+	snapshots   []int64
+	retry       timer
+}
+
+// expire goes on with what a full disk held up.
+func (x *logSide) expire(*shard) {
+	if x.log.usable() == nil {
+		x.log.nameSegments()
+		x.log.flushMoved()
+	}
+}
+
+func (l *Log) retryMeta() {
+	l.side.log = l
+	l.shard.timers.set(&l.side.retry, l.shard.now+metaRetry, &l.side)
+}
+
+// metaEnded takes the end of a job on side files: a full disk is tried again,
+// anything else poisons the log.
+func (l *Log) metaEnded(what string, err error) {
+	switch {
+	case err == nil || isClosed(err) || l.usable() != nil:
+	case isNoSpace(err):
+		l.shard.logger.Warn("no space: "+what+" waits", "log", l.label, "error", err)
+		l.retryMeta()
+	default:
+		l.fail(err)
+	}
+}
+
+// flushMoved is called when more of the log is durable: segments may be sealed,
+// side state saved, and jobs that wait for it go on.
+func (l *Log) flushMoved() {
+	l.shard.keeper.dirty = true
+	l.wakeFlushWaiters()
+	if !l.side.sealing && l.sealable() != nil {
+		l.side.sealing = true
+		l.runMeta("seal", func(j *job) error { return l.runSeal(j) }, func() { l.side.sealing = false })
+		return
+	}
+	if !l.side.saving && l.side.bytes >= sideBytes {
+		l.startSave()
+	}
+}
+
+func (l *Log) startSave() {
+	l.side.saving = true
+	l.side.bytes = 0
+	l.runMeta("save", func(j *job) error { return l.save(j) }, func() { l.side.saving = false })
+}
+
+// runMeta starts a job on the log's side files.
+func (l *Log) runMeta(what string, run func(j *job) error, ended func()) {
+	l.jobs++
+	l.shard.start(what+" "+l.label, func(j *job) {
+		err := l.metaLock.lock(j)
+		if err == nil {
+			if err = l.usable(); err == nil {
+				err = run(j)
+			}
+			l.metaLock.unlock(l.shard)
+		}
+		l.jobs--
+		ended()
+		l.metaEnded(what, err)
+	})
+}
+
+func (l *Log) wakeFlushWaiters() {
+	for i, j := range l.flushWaiters {
+		l.flushWaiters[i] = nil
+		l.shard.wakeJob(j)
+	}
+	l.flushWaiters = l.flushWaiters[:0]
+}
+
+// waitDurable waits until everything below offset is durable.
+func (l *Log) waitDurable(j *job, offset int64) error {
+	for l.durable < offset {
+		if err := l.usable(); err != nil {
+			return err
+		}
+		l.lazy.wanted = true
+		l.flushWaiters = append(l.flushWaiters, j)
+		if err := j.park(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sealable returns the first segment that is complete and durable and not
+// sealed yet, or nil.
+func (l *Log) sealable() *segmentFile {
+	for _, f := range l.segments {
+		if f.Sealed {
+			continue
+		}
+		if f != l.active && f.named && (f.NextOffset <= l.durable || l.shard.faults.sealBeforeFlush) {
+			return f
+		}
+		return nil
+	}
+	return nil
+}
+
+// runSeal writes the indexes of complete segments and then calls them sealed in
+// the manifest: from then on recovery does not read them. REQUIRES: metaLock.
+func (l *Log) runSeal(j *job) error {
+	for f := l.sealable(); f != nil; f = l.sealable() {
+		if err := l.saveEpochs(j); err != nil {
+			return err
+		}
+		if err := l.saveIndex(j, f); err != nil {
+			return err
+		}
+		if err := l.syncDirectory(j); err != nil {
+			return err
+		}
+		if f.gone {
+			continue
+		}
+		f.Sealed = true
+		if err := l.writeManifest(j); err != nil {
+			f.Sealed = false
+			return err
+		}
+		l.shard.indexes.add(f)
+	}
+	return l.save(j)
+}
+
+// saveEpochs makes sure that the manifest has every epoch: an index lets
+// recovery skip the batches in which it would find them. REQUIRES: metaLock.
+func (l *Log) saveEpochs(j *job) error {
+	n := len(l.epochs)
+	if n == l.side.epochsSaved {
+		return nil
+	}
+	if err := l.writeManifest(j); err != nil {
+		return err
+	}
+	l.side.epochsSaved = n
+	return nil
+}
+
+// saveIndex writes the index files of f as they are now.
+func (l *Log) saveIndex(j *job, f *segmentFile) error {
+	index, timeIndex := f.index.Encode()
+	return l.writeIndex(j, f.BaseOffset, index, timeIndex)
+}
+
+func (l *Log) writeIndex(j *job, base int64, index, timeIndex []byte) error {
+	for _, file := range [...]struct {
+		suffix  string
+		content []byte
+	}{{segment.IndexSuffix, index}, {segment.TimeIndexSuffix, timeIndex}} {
+		name := segment.FileName(base, file.suffix)
+		if err := j.replaceFile(l.directory, name, name+segment.NewSuffix, file.content, false); err != nil {
+			return fmt.Errorf("engine: write the index of %s: %w", l.label, err)
+		}
+	}
+	return nil
+}
+
+// save writes index and snapshot as of now, once everything below is durable.
+// REQUIRES: metaLock.
+func (l *Log) save(j *job) error {
+	f, offset, gen := l.active, l.next.offset, l.gen
+	index, timeIndex := f.index.Encode()
+	snapshot := segment.Snapshot{Offset: offset, State: l.replica.AppendSnapshot(nil)}
+	if err := l.waitDurable(j, offset); err != nil {
+		return err
+	}
+	if l.gen != gen || f.gone {
+		return nil // a truncation took it back
+	}
+	if err := l.saveEpochs(j); err != nil {
+		return err
+	}
+	if err := l.writeIndex(j, f.BaseOffset, index, timeIndex); err != nil {
+		return err
+	}
+	name := segment.FileName(offset, segment.SnapshotSuffix)
+	if err := j.replaceFile(l.directory, name, name+segment.NewSuffix, snapshot.Encode(), false); err != nil {
+		return fmt.Errorf("engine: write the snapshot of %s: %w", l.label, err)
+	}
+	if err := l.syncDirectory(j); err != nil {
+		return err
+	}
+	if n := len(l.side.snapshots); n == 0 || l.side.snapshots[n-1] < offset {
+		l.side.snapshots = append(l.side.snapshots, offset)
+	}
+	for len(l.side.snapshots) > snapshotsKept {
+		if err := l.removeSnapshot(j, l.side.snapshots[0]); err != nil {
+			return err
+		}
+		l.side.snapshots = l.side.snapshots[1:]
+	}
+	return nil
+}
+
+func (l *Log) removeSnapshot(j *job, offset int64) error {
+	return l.unlink(j, segment.FileName(offset, segment.SnapshotSuffix))
+}
+
+// unlink removes a file of the log; it is no error when it is not there.
+func (l *Log) unlink(j *job, name string) error {
+	err := j.simple(disk.Unlink, l.directory+"/"+name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// loadIndex reads the index of f, or returns nil when there is none that can be used.
+func (l *Log) loadIndex(j *job, f *segmentFile) *segment.Index {
+	var content [2][]byte
+	for i, suffix := range [...]string{segment.IndexSuffix, segment.TimeIndexSuffix} {
+		file, err := j.readFile(l.directory+"/"+segment.FileName(f.BaseOffset, suffix), sideFileBytesMax)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				l.shard.logger.Warn("an index cannot be read and is rebuilt", "log", l.label, "segment", f.BaseOffset, "error", err)
+			}
+			return nil
+		}
+		content[i] = file
+	}
+	x, err := segment.DecodeIndex(f.BaseOffset, content[0], content[1])
+	if err != nil {
+		l.shard.logger.Warn("an index is damaged and is rebuilt", "log", l.label, "segment", f.BaseOffset, "error", err)
+		return nil
+	}
+	return x
+}
+
+// indexOf returns the index of f, from memory, from its files, or by reading
+// the segment. The caller has pinned f.
+func (l *Log) indexOf(j *job, f *segmentFile) (*segment.Index, error) {
+	if f.index != nil {
+		l.shard.indexes.touch(f)
+		return f.index, nil
+	}
+	x := l.loadIndex(j, f)
+	if x != nil && (x.Position != f.Bytes || x.NextOffset != f.NextOffset) {
+		l.shard.logger.Warn("an index does not cover its segment and is rebuilt", "log", l.label, "segment", f.BaseOffset)
+		x = nil
+	}
+	if x == nil {
+		var err error
+		if x, err = l.rebuildIndex(j, f); err != nil {
+			return nil, err
+		}
+	}
+	if f.index == nil && !f.gone {
+		f.index = x
+		l.shard.indexes.add(f)
+	}
+	return x, nil
+}
+
+// rebuildIndex reads the whole segment. Damage in the middle ends the index there;
+// readers of what lies behind find it by walking, and meet the damage.
+func (l *Log) rebuildIndex(j *job, f *segmentFile) (*segment.Index, error) {
+	x := new(segment.Index)
+	x.Reset(f.BaseOffset)
+	interval := int64(l.config.IndexIntervalBytes)
+	var w walker
+	_, reason, err := w.walk(j, f, 0, f.Bytes, func(batch record.Batch, _ int64) bool {
+		if batch.BaseOffset() < x.NextOffset {
+			return false
+		}
+		x.Add(batch.BaseOffset(), batch.LastOffset()+1, batch.MaxTimestamp(), len(batch), interval)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	if x.Position < f.Bytes {
+		l.noteDamage(f, x.Position, x.NextOffset, reason)
+		return x, nil
+	}
+	index, timeIndex := x.Encode()
+	if err := l.writeIndex(j, f.BaseOffset, index, timeIndex); err != nil {
+		// Only the next reader's time is lost.
+		l.shard.logger.Warn("a rebuilt index cannot be stored", "log", l.label, "segment", f.BaseOffset, "error", err)
+	}
+	return x, nil
+}
+
+// indexCache keeps the indexes of sealed segments in memory, up to a bound, and
+// gives up the one that was used longest ago.
+type indexCache struct {
+	bytes          int64
+	oldest, newest *segmentFile
+}
+
+// indexBytesMax is the memory for indexes of sealed segments: those of some
+// tens of GiB of log.
+const indexBytesMax = 64 << 20
+
+// add takes the index of a sealed segment that has one in memory.
+func (c *indexCache) add(f *segmentFile) {
+	if !f.Sealed || f.index == nil || f.indexed {
+		return
+	}
+	f.indexed = true
+	c.link(f)
+	c.count(f, f.index.MemoryBytes())
+	for c.bytes > indexBytesMax && c.oldest != f {
+		c.forget(c.oldest)
+	}
+}
+
+// forget gives up the index of f.
+func (c *indexCache) forget(f *segmentFile) {
+	if !f.indexed {
+		return
+	}
+	f.indexed = false
+	c.count(f, -f.index.MemoryBytes())
+	c.unlink(f)
+	f.index = nil
+}
+
+func (c *indexCache) count(f *segmentFile, bytes int64) {
+	c.bytes += bytes
+	f.log.shard.counters.indexBytes.Add(bytes)
+}
+
+func (c *indexCache) touch(f *segmentFile) {
+	if f.indexed && c.newest != f {
+		c.unlink(f)
+		c.link(f)
+	}
+}
+
+func (c *indexCache) link(f *segmentFile) {
+	f.indexPrevious, f.indexNext = c.newest, nil
+	if c.newest == nil {
+		c.oldest = f
+	} else {
+		c.newest.indexNext = f
+	}
+	c.newest = f
+}
+
+func (c *indexCache) unlink(f *segmentFile) {
+	if f.indexPrevious == nil {
+		c.oldest = f.indexNext
+	} else {
+		f.indexPrevious.indexNext = f.indexNext
+	}
+	if f.indexNext == nil {
+		c.newest = f.indexPrevious
+	} else {
+		f.indexNext.indexPrevious = f.indexPrevious
+	}
+	f.indexPrevious, f.indexNext = nil, nil
+}

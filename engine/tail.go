@@ -1,0 +1,350 @@
+package engine
+
+import (
+	"time"
+
+	"ringlog/buffer"
+	"ringlog/engine/plan"
+	"ringlog/record"
+)
+
+// chunk is a piece of a log's tail in memory. It lies over its segment file: bytes[0]
+// is at file position start, a multiple of a block, so that the disk writes straight from it.
+//
+//	file     …──────┬───────┬───────┬───────┬───────┬──…   4 KiB blocks
+//	batches     ──┤ A ├─┤  B  ├┤   C   ├┤    D     ├…
+//	chunk 1      [start .. dataEnd)  A B              written up to the start of chunk 2
+//	chunk 2                [start .. dataEnd)  C D    begins with the block that B ends in
+//
+// A batch lies whole in one chunk, so that readers get whole batches; the block
+// in which the last batch of a chunk ends is copied (up to 4095 bytes) into the
+// next chunk and written from there.
+type chunk struct {
+	buffer     *buffer.Buffer
+	bytes      []byte // buffer.Bytes()
+	log        *Log
+	segment    *segmentFile
+	start      int64 // file position of bytes[0]
+	dataStart  int64 // file position of the first batch that begins in here
+	dataEnd    int64 // file position behind the last batch
+	baseOffset int64 // offset at dataStart
+	nextOffset int64 // offset at dataEnd
+	madeAt     time.Duration
+
+	next *chunk // of the log
+
+	clean                    bool // durable, and in tailCache.clean
+	cleanPrevious, cleanNext *chunk
+}
+
+// at returns the bytes at file positions [from, to).
+func (c *chunk) at(from, to int64) []byte { return c.bytes[from-c.start : to-c.start : to-c.start] }
+
+// logTail is the chunks of one log: always an unbroken run of batches up to the
+// log's end, possibly empty when that end is at a block boundary.
+type logTail struct {
+	chunks []*chunk // from first on, ascending
+	first  int      // index of the oldest that is still held
+	size   int64    // of the last chunk made, which follows the log's rate
+	madeAt time.Duration
+}
+
+func (t *logTail) held() []*chunk { return t.chunks[t.first:] }
+
+func (t *logTail) last() *chunk {
+	if t.first == len(t.chunks) {
+		return nil
+	}
+	return t.chunks[len(t.chunks)-1]
+}
+
+// startOffset is the first offset that can be read from memory.
+func (t *logTail) startOffset(l *Log) int64 {
+	if t.first == len(t.chunks) {
+		return l.next.offset
+	}
+	return t.chunks[t.first].baseOffset
+}
+
+// find returns the index in held of the chunk that holds offset. REQUIRES:
+// startOffset ≤ offset < next.
+func (t *logTail) find(offset int64) int {
+	held := t.held()
+	low, high := 0, len(held)
+	for low < high {
+		if middle := (low + high) / 2; held[middle].nextOffset <= offset {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// room makes sure that the last chunk can take size more bytes.
+func (t *logTail) room(l *Log, size int64) bool {
+	last := t.last()
+	position := l.next.position
+	if last != nil && last.segment == l.active && position+size <= last.start+int64(len(last.bytes)) {
+		return true
+	}
+	s := l.shard
+	start := plan.RoundDown(position)
+	need := position - start + size
+	b := s.tail.get(plan.ChunkBytes(t.size, s.since(t.madeAt), need), plan.PowerOfTwo(max(need, plan.ChunkBytesMin)))
+	if b == nil {
+		return false
+	}
+	last = t.last() // getting memory may have replaced it
+	c := s.tail.newChunk(l, l.active, b, start)
+	c.dataStart, c.dataEnd = position, position
+	c.baseOffset, c.nextOffset = l.next.offset, l.next.offset
+	if position > start {
+		copy(c.bytes, last.at(start, position))
+	}
+	t.size, t.madeAt = int64(len(c.bytes)), s.now
+	t.push(c)
+	if last != nil {
+		last.next = c
+		if last.nextOffset <= l.flushed.offset {
+			s.tail.makeClean(last)
+		}
+	}
+	if l.writes.chunk == nil {
+		l.writes.chunk = c
+	}
+	return true
+}
+
+func (t *logTail) push(c *chunk) {
+	if t.first > 64 && t.first > len(t.chunks)/2 {
+		n := copy(t.chunks, t.chunks[t.first:])
+		clear(t.chunks[n:])
+		t.chunks, t.first = t.chunks[:n], 0
+	}
+	t.chunks = append(t.chunks, c)
+}
+
+// put copies batch to the end. REQUIRES: room said yes.
+func (t *logTail) put(l *Log, batch record.Batch, nextOffset int64) {
+	c := t.last()
+	l.shard.tail.makeDirty(c)
+	copy(c.bytes[c.dataEnd-c.start:], batch)
+	c.dataEnd += int64(len(batch))
+	c.nextOffset = nextOffset
+}
+
+// cleaned is called when the log's flushed mark rose: chunks below it may be
+// evicted from now on.
+func (t *logTail) cleaned(l *Log) {
+	held := t.held()
+	// Clean chunks come first; go back from the end to the first dirty one.
+	i := len(held)
+	for i > 0 && !held[i-1].clean {
+		i--
+	}
+	for ; i < len(held) && held[i].nextOffset <= l.flushed.offset; i++ {
+		l.shard.tail.makeClean(held[i])
+	}
+}
+
+// settle makes everything evictable after the log has failed: nothing that is
+// dirty will ever be written, and readers do not see it.
+func (t *logTail) settle(l *Log) {
+	if l.writes.count > 0 {
+		return // the disk still reads from the chunks; wrote comes back here
+	}
+	l.writes.chunk = nil
+	for _, c := range t.held() {
+		l.shard.tail.makeClean(c)
+	}
+}
+
+// drop releases all chunks.
+func (t *logTail) drop(l *Log) {
+	for _, c := range t.held() {
+		l.shard.tail.forget(c)
+	}
+	clear(t.chunks)
+	t.chunks, t.first = t.chunks[:0], 0
+	l.writes.chunk = nil
+}
+
+// tailCache is the memory of all tails of a shard. Dirty chunks stay; clean ones are
+// cache for readers at the tail and go, oldest first, when memory is asked for.
+type tailCache struct {
+	shard    *shard
+	pool     *buffer.Pool
+	oldest   *chunk // of the clean ones
+	newest   *chunk
+	idle     *chunk // headers for reuse, linked by next
+	released bool   // the pool says that memory came back
+}
+
+func (t *tailCache) init(s *shard) {
+	t.shard, t.pool = s, s.options.Tail
+}
+
+// get returns a buffer of want bytes, or at least of need, or nil when nothing
+// clean is left to evict.
+func (t *tailCache) get(want, need int64) *buffer.Buffer {
+	for {
+		if b := t.pool.TryGet(int(want)); b != nil {
+			return b
+		}
+		if want > need {
+			// Smaller first: a busy log must not empty everybody's cache.
+			want = max(want/4, need)
+			continue
+		}
+		if !t.evict() {
+			return nil
+		}
+	}
+}
+
+// evict gives up the oldest clean chunk; false when there is none that can go.
+func (t *tailCache) evict() bool {
+	for c := t.oldest; c != nil; c = c.cleanNext {
+		l := c.log
+		if c != l.tail.last() || c.dataEnd%plan.BlockBytes == 0 || c.segment != l.active || l.failed != nil || l.closed != nil {
+			t.drop(c)
+			return true
+		}
+		if len(c.bytes) == plan.BlockBytes {
+			continue // the block in which the log ends has to stay
+		}
+		if b := t.pool.TryGet(plan.BlockBytes); b != nil {
+			t.shrink(c, b)
+			return true
+		}
+	}
+	return false
+}
+
+// drop takes the oldest chunk out of its log.
+func (t *tailCache) drop(c *chunk) {
+	tail := &c.log.tail
+	if c != tail.chunks[tail.first] {
+		panic("engine: a chunk is evicted out of order")
+	}
+	if c.log.writes.chunk == c {
+		c.log.writes.chunk = c.next
+	}
+	tail.chunks[tail.first] = nil
+	tail.first++
+	if tail.first == len(tail.chunks) {
+		tail.chunks, tail.first = tail.chunks[:0], 0
+	}
+	t.forget(c)
+	t.shard.counters.evictions.Add(1)
+}
+
+// shrink keeps of a log's last chunk only the block in which the log ends.
+func (t *tailCache) shrink(c *chunk, b *buffer.Buffer) {
+	l := c.log
+	start := plan.RoundDown(c.dataEnd)
+	small := t.newChunk(l, c.segment, b, start)
+	small.dataStart, small.dataEnd = c.dataEnd, c.dataEnd
+	small.baseOffset, small.nextOffset = c.nextOffset, c.nextOffset
+	copy(small.bytes, c.at(start, c.dataEnd))
+	l.tail.size = int64(len(small.bytes))
+	l.tail.push(small)
+	c.next = small
+	t.drop(c)
+	if l.writes.chunk == nil {
+		l.writes.chunk = small
+	}
+	t.makeClean(small)
+}
+
+// newChunk makes a chunk over b, which it owns.
+func (t *tailCache) newChunk(l *Log, f *segmentFile, b *buffer.Buffer, start int64) *chunk {
+	c := t.idle
+	if c == nil {
+		c = new(chunk)
+	} else {
+		t.idle = c.next
+	}
+	*c = chunk{buffer: b, bytes: b.Bytes(), log: l, segment: f, start: start, madeAt: t.shard.now}
+	t.shard.counters.tailBytes.Add(int64(len(c.bytes)))
+	return c
+}
+
+// forget releases the memory of c; readers that hold it keep their reference.
+func (t *tailCache) forget(c *chunk) {
+	t.makeDirty(c)
+	t.shard.counters.tailBytes.Add(-int64(len(c.bytes)))
+	c.buffer.Release()
+	*c = chunk{next: t.idle}
+	t.idle = c
+}
+
+// makeClean puts c at the young end of the clean ones.
+func (t *tailCache) makeClean(c *chunk) {
+	if c.clean {
+		return
+	}
+	c.clean = true
+	c.cleanPrevious = t.newest
+	if t.newest == nil {
+		t.oldest = c
+	} else {
+		t.newest.cleanNext = c
+	}
+	t.newest = c
+}
+
+// makeDirty takes c out of the clean ones.
+func (t *tailCache) makeDirty(c *chunk) {
+	if !c.clean {
+		return
+	}
+	c.clean = false
+	if c.cleanPrevious == nil {
+		t.oldest = c.cleanNext
+	} else {
+		c.cleanPrevious.cleanNext = c.cleanNext
+	}
+	if c.cleanNext == nil {
+		t.newest = c.cleanPrevious
+	} else {
+		c.cleanNext.cleanPrevious = c.cleanPrevious
+	}
+	c.cleanPrevious, c.cleanNext = nil, nil
+}
+
+// end releases everything when the shard is over.
+func (t *tailCache) end() {
+	for _, l := range t.shard.logs {
+		l.tail.drop(l)
+	}
+}
+
+// starve queues the log for memory.
+func (l *Log) starve() {
+	if !l.starving {
+		l.starving = true
+		l.shard.starved = append(l.shard.starved, l)
+	}
+}
+
+// feedStarved lets the logs that wait for memory try again, first come first
+// served, when there may be some.
+func (s *shard) feedStarved() {
+	if !s.tail.released || len(s.starved) == 0 {
+		s.tail.released = false
+		return
+	}
+	s.tail.released = false
+	for i, l := range s.starved {
+		l.starving = false
+		l.retryWaiting()
+		if l.starving {
+			// It queued itself again at the end; it keeps its place instead.
+			s.starved = append(s.starved[:0], s.starved[i:len(s.starved)-1]...)
+			return
+		}
+	}
+	s.starved = s.starved[:0]
+}

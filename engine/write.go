@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+
+	"ringlog/buffer"
+	"ringlog/engine/disk"
+	"ringlog/engine/plan"
+)
+
+// logWrites turns the bytes of one log's tail into writes and keeps track of
+// what has completed. Writes are submitted in order of position, complete in
+// any order, and count in order: completed rises over an unbroken run only (rule 2).
+//
+//	position   completed      submitted         next
+//	  ────────────┼───────────────┼───────────────┼──▶
+//	   written    │   in flight   │    gathers    │
+type logWrites struct {
+	ends      marks // ends of the batches between submitted and next
+	submitted mark  // behind the last byte submitted; offset is not used
+	boundary  mark  // the last batch end at or below submitted
+	chunk     *chunk
+	first     *write // in flight, oldest first
+	last      *write
+	count     int
+	tailBlock bool // a write of the block that is not full is in flight: nothing else starts
+	queued    bool // in shard.writable
+}
+
+// write is one write in flight.
+type write struct {
+	op       disk.Operation
+	log      *Log
+	segment  *segmentFile
+	memory   *buffer.Buffer // of the chunk that it is written from; nil for a tail block
+	private  []byte         // the copy of a tail block; nil otherwise
+	boundary mark           // the last batch end at or below its end
+	done     bool
+	short    int // times in a row that it moved less than a block
+	next     *write
+}
+
+// marks is a ring of marks that doubles when it is full.
+type marks struct {
+	ring  []mark // its length is a power of two, or 0
+	head  int
+	count int
+}
+
+func (m *marks) push(v mark) {
+	if m.count == len(m.ring) {
+		ring := make([]mark, max(16, 2*len(m.ring)))
+		n := copy(ring, m.ring[m.head:])
+		copy(ring[n:], m.ring[:m.head])
+		m.ring, m.head = ring, 0
+	}
+	m.ring[(m.head+m.count)&(len(m.ring)-1)] = v
+	m.count++
+}
+
+func (m *marks) front() *mark { return &m.ring[m.head] }
+
+func (m *marks) pop() mark {
+	v := m.ring[m.head]
+	m.ring[m.head] = mark{}
+	m.head = (m.head + 1) & (len(m.ring) - 1)
+	m.count--
+	return v
+}
+
+func (w *logWrites) push(end mark) { w.ends.push(end) }
+
+// wantWrites queues the log to be looked at for writes at the end of the turn.
+func (l *Log) wantWrites() {
+	if !l.writes.queued {
+		l.writes.queued = true
+		l.shard.writable = append(l.shard.writable, l)
+	}
+}
+
+// writeLogs submits what the queued logs may write.
+func (s *shard) writeLogs() {
+	for i, l := range s.writable {
+		s.writable[i] = nil
+		l.writes.queued = false
+		l.submitWrites()
+	}
+	s.writable = s.writable[:0]
+}
+
+// submitWrites starts as many writes as are worth it now.
+func (l *Log) submitWrites() {
+	w := &l.writes
+	idle := w.count == 0
+	for l.failed == nil && l.closed == nil && w.chunk != nil && w.count < plan.WritesMax && (!w.tailBlock || l.shard.faults.overlapTailBlock) {
+		c := w.chunk
+		if w.submitted.segment != c.segment {
+			w.submitted = mark{segment: c.segment}
+		}
+		end, last := c.dataEnd, true
+		if c.next != nil && c.next.segment == c.segment {
+			end, last = c.next.start, false
+		}
+		from := plan.RoundDown(w.submitted.position)
+		if w.submitted.position >= c.dataEnd || from >= end {
+			if c.next == nil {
+				return
+			}
+			w.chunk = c.next
+			continue
+		}
+		piece := plan.Piece{From: from, Bytes: end - from, Sealed: c.next != nil || c.segment != l.active, Last: last, Idle: idle}
+		bytes, tail := piece.Next()
+		if bytes == 0 {
+			return
+		}
+		if from+bytes > c.segment.limit && !l.shard.faults.ignoreLimit {
+			l.shard.keeper.wantCheckpoint(l.shard)
+			return
+		}
+		l.submitWrite(c, from, bytes, tail)
+	}
+}
+
+// submitWrite starts one write of [from, from+bytes) from chunk c.
+func (l *Log) submitWrite(c *chunk, from, bytes int64, tail bool) {
+	s := l.shard
+	w := s.commit.newWrite()
+	end := min(from+bytes, c.dataEnd)
+	for q := &l.writes.ends; q.count > 0 && q.front().segment == c.segment && q.front().position <= end; {
+		l.writes.boundary = q.pop()
+	}
+	l.writes.submitted = mark{segment: c.segment, position: end}
+	w.log, w.segment, w.boundary = l, c.segment, l.writes.boundary
+	w.op = disk.Operation{Kind: disk.Write, File: c.segment.file, Offset: from, Owner: w}
+	if tail {
+		n := copy(w.privateBlock(s), c.at(from, end))
+		clear(w.private[n:])
+		w.op.Buffer = w.private
+		l.writes.tailBlock = true
+	} else {
+		w.memory = c.buffer.Retain()
+		w.op.Buffer = c.at(from, from+bytes)
+	}
+	if l.writes.last == nil {
+		l.writes.first = w
+	} else {
+		l.writes.last.next = w
+	}
+	l.writes.last = w
+	l.writes.count++
+	c.segment.pins++
+	s.counters.writes.Add(1)
+	s.counters.writeBytes.Add(int64(len(w.op.Buffer)))
+	s.submit(&w.op)
+}
+
+// wrote takes a write that the disk has finished.
+func (l *Log) wrote(w *write) {
+	s := l.shard
+	if w.op.Err == nil && w.op.Done < len(w.op.Buffer) && !s.faults.countShortWrites {
+		if l.rewrite(w) {
+			return
+		}
+	}
+	err := w.op.Err
+	w.done = true
+	w.segment.pins--
+	if w.private != nil {
+		l.writes.tailBlock = false
+	}
+	if err == nil {
+		w.segment.unflushed = true
+	}
+	s.commit.releaseMemory(w)
+	if s.faults.releaseOutOfOrder && err == nil && w.boundary.offset > l.completed.offset {
+		l.completed = w.boundary
+	}
+	l.popWrites(err)
+	if err != nil {
+		l.fail(err)
+	}
+	if l.failed != nil {
+		l.tail.settle(l)
+		return
+	}
+	l.advance()
+	s.commit.want(l)
+	l.wantWrites()
+}
+
+// rewrite submits what a short write left, and returns false when that makes
+// no progress; w.op.Err then says so.
+func (l *Log) rewrite(w *write) bool {
+	done := w.op.Done &^ (disk.BlockBytes - 1)
+	if done > 0 {
+		w.short = 0
+	} else if w.short++; w.short > shortWritesMax {
+		w.op.Err = fmt.Errorf("engine: write of %s at %d: %w", w.segment.path(), w.op.Offset, io.ErrShortWrite)
+		return false
+	}
+	w.op.Buffer = w.op.Buffer[done:]
+	w.op.Offset += int64(done)
+	l.shard.counters.shortWrites.Add(1)
+	l.shard.submit(&w.op)
+	return true
+}
+
+// popWrites takes the finished writes off the front of the run. After a failure
+// they no longer count.
+func (l *Log) popWrites(failed error) {
+	q := &l.writes
+	for q.first != nil && q.first.done {
+		w := q.first
+		q.first = w.next
+		if q.first == nil {
+			q.last = nil
+		}
+		q.count--
+		if failed == nil && w.op.Err == nil && l.failed == nil && w.boundary.offset > l.completed.offset {
+			l.completed = w.boundary
+		}
+		l.shard.commit.freeWrite(w)
+	}
+}
