@@ -67,6 +67,37 @@ func halfFrame(t *testing.T, start Start) {
 	await(t, "the memory is back", func() bool { return s.pool.InUseBytes() == 0 })
 }
 
+// The peer is not to blame for time that the server did not read in: its second
+// frame came in two pieces and waits, whole, for the first to be answered.
+func stalledConnection(t *testing.T, start Start) {
+	s := newScene(t, start, 16<<20, func(c *Config) {
+		c.FrameTimeout, c.InFlightRequestsMax = shortTimeout, 1
+	})
+	c := s.dial(1)
+	second := AppendRequest(nil, Echo, 2, []byte("second"))
+	c.Send(append(AppendRequest(nil, Hold, 1, []byte("first")), second[:5]...))
+	await(t, "the first request is held", func() bool { return s.protocol.Held() == 1 })
+	c.Send(second[5:])
+	for range 3 { // connections that do get closed tell how the time passes
+		clock := DialSilently(t, s.server.Addr())
+		clock.Send(second[:5])
+		clock.ExpectEnd()
+	}
+	s.protocol.ReleaseHeld(1)
+	c.Expect(1, []byte("first"))
+	c.Expect(2, []byte("second"))
+}
+
+func quietConnections(t *testing.T, start Start) {
+	s := newScene(t, start, 16<<20, nil)
+	for token := range uint64(50) {
+		c := s.dial(token + 1)
+		c.Send(AppendRequest(nil, Echo, 1, pattern(int(token)*1000, token)))
+		c.Expect(1, pattern(int(token)*1000, token))
+	}
+	await(t, "no memory is held for 50 open connections", func() bool { return s.pool.InUseBytes() == 0 })
+}
+
 func idleConnection(t *testing.T, start Start) {
 	s := newScene(t, start, 16<<20, func(c *Config) { c.IdleTimeout = shortTimeout })
 	waiting := s.dial(1)

@@ -90,6 +90,8 @@ func Run(t *testing.T, start Start) {
 		{"a claim above the limit ends the connection before it costs memory", oversizeClaim},
 		{"a claim costs memory only as its bytes arrive", claimWithoutBytes},
 		{"a half frame does not hold a connection for ever", halfFrame},
+		{"a connection is not blamed for what the server did not read", stalledConnection},
+		{"a connection with nothing half read holds no memory", quietConnections},
 		{"an idle connection is closed, a waiting one is not", idleConnection},
 		{"a reader that does not read is closed and harms nobody", slowReader},
 		{"a spent pool stops the reading and recovers", spentPool},
