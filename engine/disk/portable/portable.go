@@ -89,7 +89,7 @@ func New(root string, options Options) (disk.Disk, error) {
 		options.Workers = DefaultWorkers
 	}
 	d := &Disk{
-		root:    handleRoot,
+		root: handleRoot,
 		info: disk.Info{
 			Name:   "portable",
 			Direct: !options.Buffered && system.TakesDirect(handleRoot),

@@ -1,10 +1,21 @@
 package uring
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/disktest"
@@ -13,19 +24,44 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open returns a Disk, or skips where there is no io_uring (a container, an old kernel).
-func open(t testing.TB, root string, options Options) disk.Disk {
+func open(t testing.TB, root string, options Options) *Disk {
 	t.Helper()
 	if err := Probe(); err != nil {
-		if os.Getenv("RINGLOG_NEED_URING") != "" {
-			t.Fatal(err)
-		}
 		t.Skip(err)
 	}
 	d, err := New(root, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return d.(*Disk)
+}
+
+// do carries out op and returns it.
+func do(t testing.TB, d disk.Disk, op *disk.Operation) *disk.Operation {
+	t.Helper()
+	d.Submit(op)
+	for finished := []*disk.Operation(nil); len(finished) == 0; {
+		var err error
+		if finished, err = d.Wait(finished, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return op
+}
+
+func must(t testing.TB, d disk.Disk, op *disk.Operation) *disk.Operation {
+	t.Helper()
+	if do(t, d, op).Err != nil {
+		t.Fatal(op.Err)
+	}
+	return op
+}
+
+func closeDisk(t testing.TB, d disk.Disk) {
+	t.Helper()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // The seam's promises hold with a ring of any size, also one that everything
@@ -38,5 +74,295 @@ func TestConformance(t *testing.T) {
 			disktest.Run(t, func(t *testing.T) disk.Disk { return open(t, t.TempDir(), options) })
 			disktest.RunRooted(t, func(t *testing.T, root string) disk.Disk { return open(t, root, options) })
 		})
+	}
+}
+
+// An older kernel refuses the best flags; the ring it grants does the same.
+func TestConformanceOnOlderKernels(t *testing.T) {
+	all := setupChoices
+	defer func() { setupChoices = all }()
+	for i, choice := range all[1:] {
+		t.Run(fmt.Sprintf("flags %#x", choice), func(t *testing.T) {
+			setupChoices = all[i+1:]
+			disktest.Run(t, func(t *testing.T) disk.Disk {
+				d := open(t, t.TempDir(), Options{Entries: 16})
+				if got := d.ring.flags & setupDeferTaskrun; got != 0 {
+					t.Fatalf("the ring has flags %#x", d.ring.flags)
+				}
+				return d
+			})
+		})
+	}
+}
+
+// The first choice must be tried and given up on its own, not by the test's hand.
+func TestUnknownFlagsAreGivenUp(t *testing.T) {
+	all := setupChoices
+	defer func() { setupChoices = all }()
+	setupChoices = append([]uint32{1 << 31}, all...)
+	d := open(t, t.TempDir(), Options{})
+	defer closeDisk(t, d)
+	if d.ring.flags&(1<<31) != 0 {
+		t.Error("the kernel took a flag that does not exist")
+	}
+	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
+}
+
+func TestMissingRootIsRefused(t *testing.T) {
+	if _, err := New(filepath.Join(t.TempDir(), "missing"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want ErrNotExist", err)
+	}
+}
+
+// Entries bounds what is with the kernel, whatever is submitted.
+func TestEntriesAreRounded(t *testing.T) {
+	for asked, want := range map[int]int{0: DefaultEntries, 1: 4, 4: 4, 5: 8, 100: 128, 128: 128} {
+		d := open(t, t.TempDir(), Options{Entries: asked})
+		if got := len(d.slots); got != want-1 {
+			t.Errorf("%d entries asked: %d slots, want %d", asked, got, want-1)
+		}
+		if len(d.ring.completions) <= len(d.slots) {
+			t.Errorf("%d completion entries for %d slots: they could overflow", len(d.ring.completions), len(d.slots))
+		}
+		closeDisk(t, d)
+	}
+}
+
+// The hot path allocates nothing.
+func TestWritesDoNotAllocate(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	defer closeDisk(t, d)
+	op := must(t, d, &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create})
+	finished := make([]*disk.Operation, 0, 4)
+	op.Kind, op.Buffer = disk.Write, disk.AlignedBytes(disk.BlockBytes)
+	run := func() {
+		d.Submit(op)
+		for finished = finished[:0]; len(finished) == 0; {
+			finished, _ = d.Wait(finished, time.Minute)
+		}
+	}
+	run()
+	if got := testing.AllocsPerRun(200, run); got != 0 || op.Err != nil {
+		t.Errorf("a write allocates %v times, ends with %v", got, op.Err)
+	}
+}
+
+// A ring may be made by one goroutine and used by another, but only by one.
+func TestFirstWaitDecidesTheOwner(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	var err error
+	owned, tried, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
+		close(owned)
+		<-tried
+		closeDisk(t, d)
+	}()
+	<-owned
+	if d.ring.flags&setupSingleIssuer == 0 {
+		close(tried)
+		<-ended
+		t.Skip("this kernel does not tell threads apart")
+	}
+	// Straight to the ring: through Wait the breach would be the race
+	// detector's to find.
+	runtime.LockOSThread()
+	err = d.ring.enter(0, 0, 0)
+	runtime.UnlockOSThread()
+	close(tried)
+	<-ended
+	if !errors.Is(err, syscall.EEXIST) {
+		t.Errorf("a second thread entered the ring: %v", err)
+	}
+	if text := (&Disk{}).breakDown(err).Error(); !strings.Contains(text, "another thread") {
+		t.Errorf("the error does not tell the cause: %s", text)
+	}
+}
+
+// Goroutines wake without pause while the owner works: each operation comes
+// back, and a wake that is asked for alone ends a Wait that would last for ever.
+func TestWakesAndOperationsTogether(t *testing.T) {
+	d := open(t, t.TempDir(), Options{Entries: 8})
+	defer closeDisk(t, d)
+	file := must(t, d, &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create}).File
+	var stop atomic.Bool
+	var wakers sync.WaitGroup
+	for range 3 {
+		wakers.Go(func() {
+			for !stop.Load() {
+				d.Wake()
+				runtime.Gosched()
+			}
+		})
+	}
+	const count = 400
+	buffer := disk.AlignedBytes(disk.BlockBytes)
+	submitted, done := 0, 0
+	for done < count {
+		for ; submitted < count && d.InFlight() < 20; submitted++ {
+			op := &disk.Operation{Kind: disk.Write, File: file, Buffer: buffer, Offset: int64(submitted) * disk.BlockBytes}
+			if submitted%40 == 39 {
+				op.Kind = disk.SyncFilesystem // through the helper
+			}
+			d.Submit(op)
+		}
+		finished, err := d.Wait(nil, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range finished {
+			if op.Err != nil {
+				t.Fatal(op.Err)
+			}
+		}
+		done += len(finished)
+	}
+	stop.Store(true)
+	wakers.Wait()
+}
+
+// io_uring_enter(2) ends with EINTR when a signal comes; no Wait ends for that.
+func TestSignalsDoNotEndAWait(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	defer closeDisk(t, d)
+	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"}) // locks the thread
+	thread, started := unix.Gettid(), make(chan struct{})
+	var stop atomic.Bool
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for sent := 0; !stop.Load(); sent++ {
+			// The Go runtime uses this signal itself and ignores strays.
+			_ = unix.Tgkill(unix.Getpid(), thread, unix.SIGURG)
+			if sent == 10 {
+				close(started)
+			}
+			runtime.Gosched()
+		}
+	})
+	<-started
+	begin := time.Now()
+	const timeout = 20 * time.Millisecond
+	if finished, err := d.Wait(nil, timeout); err != nil || len(finished) != 0 {
+		t.Errorf("wait: %v, %v", finished, err)
+	}
+	if waited := time.Since(begin); waited < timeout {
+		t.Errorf("a signal ended a wait of %s after %s", timeout, waited)
+	}
+	for i := range 100 {
+		must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: fmt.Sprint("d", i)})
+	}
+	stop.Store(true)
+	sender.Wait()
+}
+
+// Operations on paths open directories on the way; none stays open, whatever fails.
+func TestPathsLeakNoDescriptors(t *testing.T) {
+	root := t.TempDir()
+	before := descriptors(t)
+	d := open(t, root, Options{})
+	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
+	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a/b"})
+	if err := os.Symlink("/", filepath.Join(root, "a/out")); err != nil {
+		t.Fatal(err)
+	}
+	base := descriptors(t)
+	for range 20 {
+		file := must(t, d, &disk.Operation{Kind: disk.Open, Path: "a/b/x", Flags: disk.Create}).File
+		must(t, d, &disk.Operation{Kind: disk.Close, File: file})
+		for _, op := range []*disk.Operation{
+			{Kind: disk.Rename, Path: "a/b/x", NewPath: "a/x"},
+			{Kind: disk.Rename, Path: "a/x", NewPath: "a/missing/x"},
+			{Kind: disk.Rename, Path: "a/b/missing", NewPath: "a/b/x"},
+			{Kind: disk.Unlink, Path: "a/out/x"},
+			{Kind: disk.Unlink, Path: "a/x"},
+			{Kind: disk.MakeDirectory, Path: "a/b"},
+			{Kind: disk.RemoveDirectory, Path: "a/b/missing"},
+			{Kind: disk.SyncDirectory, Path: "a/b"},
+			{Kind: disk.ReadDirectory, Path: "a/b"},
+			{Kind: disk.Open, Path: "a", Flags: disk.ReadOnly},
+			{Kind: disk.Open, Path: "a/out/x"},
+		} {
+			do(t, d, op)
+		}
+	}
+	if got := descriptors(t); got != base {
+		t.Errorf("%d descriptors are open, %d were before", got, base)
+	}
+	do(t, d, &disk.Operation{Kind: disk.Open, Path: "kept", Flags: disk.Create})
+	closeDisk(t, d)
+	if got := descriptors(t); got != before {
+		t.Errorf("%d descriptors are open after Close, %d were before New", got, before)
+	}
+}
+
+// descriptors is how many descriptors this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(names)
+}
+
+// Close waits for the helper as for the kernel.
+func TestCloseWaitsForTheHelper(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	file := must(t, d, &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create}).File
+	ops := []*disk.Operation{{Kind: disk.SyncFilesystem, File: file}, {Kind: disk.ReadDirectory, Path: "."}}
+	for _, op := range ops {
+		d.Submit(op)
+	}
+	finished, err := d.Wait(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDisk(t, d)
+	finished, err = d.Wait(finished, -1)
+	if !errors.Is(err, disk.ErrClosed) || len(finished) != len(ops) {
+		t.Fatalf("%d of %d came back, %v", len(finished), len(ops), err)
+	}
+	for _, op := range ops {
+		if op.Err != nil {
+			t.Errorf("%s was with the helper and ended with %v", op.Kind, op.Err)
+		}
+	}
+}
+
+// Any goroutine may call Wake, at any time, also when the eventfd's number is
+// another file's already.
+func TestWakeAfterCloseTouchesNothing(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
+	number := d.waker.bell.fd
+	closeDisk(t, d)
+	d.waker.sleeping.Store(true) // as a waker sees it that was held up since before
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := unix.Dup3(int(writer.Fd()), number, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(number)
+	d.Wake()
+	writer.Close()
+	unix.Close(number)
+	if n, _ := reader.Read(make([]byte, 8)); n != 0 {
+		t.Errorf("a late wake wrote %d bytes to somebody else's file", n)
+	}
+}
+
+func TestRefusalsAreExplained(t *testing.T) {
+	for cause, want := range map[syscall.Errno]string{
+		syscall.ENOSYS: "has no io_uring", syscall.EPERM: "kernel.io_uring_disabled", syscall.ENOMEM: "ulimit -l",
+		syscall.EMFILE: "ulimit -n", syscall.EINVAL: "too old", syscall.EIO: "cannot be set up",
+	} {
+		err := explain(fmt.Errorf("setup: %w", cause))
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v is explained as %q, want %q in it", cause, err, want)
+		}
 	}
 }
