@@ -1,13 +1,13 @@
 // Package disk is the seam between the engine and whatever stores its bytes:
 // files and directories reached by submit and complete, never by a call that
-// blocks. Four implementations satisfy one conformance test
+// blocks. Three implementations satisfy one conformance test
 // (engine/disk/disktest): uring (our io_uring), portable (pread/pwrite on a
-// bounded pool, for kernels and containers that refuse the ring), crash (in
-// memory and seeded: reorders, tears, lies and fails) and, behind a build tag,
-// giouring.
+// bounded pool, for kernels and containers that refuse the ring) and crash (in
+// memory and seeded: reorders, tears, lies and fails). Package backend chooses
+// between the first two.
 //
-// A Disk is owned by one goroutine, usually a shard's, which alone calls Submit
-// and Wait. Wake is the one method that any goroutine may call.
+// A Disk is owned by one goroutine, usually a shard's, which alone calls Submit,
+// Wait and Close; it may have been made by another, and the first Wait settles it. Wake is the one method that any goroutine may call.
 //
 // Every path is relative to the root directory that the Disk was opened on,
 // which itself is "."; an absolute path, one with a ".." element or one that a

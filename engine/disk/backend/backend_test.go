@@ -13,6 +13,15 @@ import (
 	"ringlog/engine/disk/disktest"
 )
 
+// Why tests of this package are skipped.
+const (
+	noRing = "this kernel or container grants no io_uring; the test runs on Linux 5.15 and later outside of such a container: %v"
+	noSoak = "set RINGLOG_SOAK=1 as root, with loop devices, xfsprogs and e2fsprogs, to make file systems on loop devices"
+	// noFlushCount is of kernels that do not show the counter.
+	noFlushCount = "this kernel does not count the flushes of a device; the test runs on Linux 5.5 and later"
+	noTmpfs      = "there is no /dev/shm that this user may write to; the test runs where tmpfs is mounted there: %v"
+)
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errRefused = errors.New("io_uring is forbidden by the test")
@@ -37,7 +46,7 @@ func TestAutoFallsBackAndSaysWhy(t *testing.T) {
 
 func TestAutoTakesTheRing(t *testing.T) {
 	if err := probe(); err != nil {
-		t.Skip(err)
+		t.Skipf(noRing, err)
 	}
 	d, err := Open(t.TempDir(), Auto, Options{})
 	if err != nil {

@@ -97,7 +97,7 @@ func BenchmarkWake(b *testing.B) {
 func benchmarkDisk(b *testing.B, mode string) disk.Disk {
 	b.Helper()
 	if err := probe(); err != nil && mode == Uring {
-		b.Skip(err)
+		b.Skipf(noRing, err)
 	}
 	d, err := Open(b.TempDir(), mode, Options{})
 	if err != nil {

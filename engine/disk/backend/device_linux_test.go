@@ -35,7 +35,7 @@ type device struct {
 func newDevice(t *testing.T, kind string) device {
 	t.Helper()
 	if os.Getenv(soakVariable) == "" {
-		t.Skipf("set %s=1 to make file systems on loop devices (as root)", soakVariable)
+		t.Skip(noSoak)
 	}
 	image := filepath.Join(t.TempDir(), "image")
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
@@ -78,7 +78,7 @@ func (d device) flushes(t *testing.T) int {
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 16 {
-		t.Skip("this kernel does not count flushes (Linux 5.5 does)")
+		t.Skip(noFlushCount)
 	}
 	count, err := strconv.Atoi(fields[15])
 	if err != nil {
@@ -106,7 +106,7 @@ func TestEverySyncReachesTheDevice(t *testing.T) {
 
 func countFlushes(t *testing.T, device device, mode string, sync disk.Kind) {
 	if err := probe(); err != nil && mode == Uring {
-		t.Skip(err)
+		t.Skipf(noRing, err)
 	}
 	d, err := Open(device.mount, mode, Options{})
 	if err != nil {
@@ -178,7 +178,7 @@ func TestConformanceByFileSystem(t *testing.T) {
 				t.Helper()
 				root, err := os.MkdirTemp("/dev/shm", "ringlog-disk-test-")
 				if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-					t.Skip(err)
+					t.Skipf(noTmpfs, err)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -201,7 +201,7 @@ func TestConformanceByFileSystem(t *testing.T) {
 				t.Run(mode, func(t *testing.T) {
 					disktest.Run(t, func(t *testing.T) disk.Disk {
 						if err := probe(); err != nil && mode == Uring {
-							t.Skip(err)
+							t.Skipf(noRing, err)
 						}
 						d, err := Open(where(t), mode, Options{})
 						if err != nil {

@@ -78,6 +78,7 @@ type Disk struct {
 	crashAt  int
 	inFlight int
 	closed   bool
+	marker   uint64 // in disk.Operation.Slot while an operation is in flight here
 }
 
 // openFile is one handle.
@@ -97,8 +98,9 @@ type flight struct {
 	delay   int    // completions that must come before this one
 }
 
-// marker in disk.Operation.Slot while an operation is in flight here.
-const marker = 0xC4A5_4EED_0D15_C000
+// disks counts the Disks made, for their markers alone. Each has its own, so that an
+// operation that was in flight when the power went may be used on another Disk.
+var disks atomic.Uint64
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -111,6 +113,7 @@ func newDisk(options Options, w *world) *Disk {
 	return &Disk{
 		options: options,
 		world:   w,
+		marker:  0xC4A5_4EED_0000_0000 + disks.Add(1),
 		wake:    make(chan struct{}, 1),
 		order:   newDice(options.Seed, 1),
 		chance:  newDice(options.Seed, 2),
@@ -160,7 +163,7 @@ func (d *Disk) step() bool {
 
 // Submit queues op.
 func (d *Disk) Submit(op *disk.Operation) {
-	if op.Slot == marker {
+	if op.Slot == d.marker {
 		panic(fmt.Sprintf("crash: %s of %q submitted while it is in flight", op.Kind, op.Path))
 	}
 	d.inFlight++
@@ -173,7 +176,7 @@ func (d *Disk) Submit(op *disk.Operation) {
 		d.ended = append(d.ended, op)
 		return
 	}
-	op.Slot = marker
+	op.Slot = d.marker
 	d.queued = append(d.queued, d.newFlight(op))
 }
 

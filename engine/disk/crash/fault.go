@@ -38,7 +38,8 @@ type Fault struct {
 	// Kind is the kind it meets; 0 is every kind.
 	Kind disk.Kind
 	// Path is a path.Match pattern for the operation's path (of a File: what it
-	// was opened by), or for a Rename either path; "" is every path.
+	// was opened by), or for a Rename either path; "" is every path. A "*" stops
+	// at a slash: "*/*.log" meets the logs one directory down.
 	Path string
 	// Nth is the one match that it fires at, counted from 1; 0 is every match.
 	Nth int

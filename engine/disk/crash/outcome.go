@@ -69,6 +69,11 @@ func (d *Disk) PendingUnits() int {
 			}
 		}
 	}
+	for _, f := range d.flying {
+		if f.kind == disk.Write && f.fault != nil && f.fault.Err != nil {
+			units += len(f.buffer) / disk.SectorBytes // which of them it moves before it fails
+		}
+	}
 	return units
 }
 

@@ -21,13 +21,20 @@ import (
 	"ringlog/engine/disk/disktest"
 )
 
+// Why tests of this package are skipped.
+const (
+	noRing         = "this kernel or container grants no io_uring; the test runs on Linux 5.15 and later outside of such a container: %v"
+	noSingleIssuer = "this kernel does not tell a ring's threads apart; the test runs on Linux 6.0 and later"
+	noProc         = "there is no /proc to count descriptors in; the test runs where it is mounted: %v"
+)
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open returns a Disk, or skips where there is no io_uring (a container, an old kernel).
 func open(t testing.TB, root string, options Options) *Disk {
 	t.Helper()
 	if err := Probe(); err != nil {
-		t.Skip(err)
+		t.Skipf(noRing, err)
 	}
 	d, err := New(root, options)
 	if err != nil {
@@ -163,7 +170,7 @@ func TestFirstWaitDecidesTheOwner(t *testing.T) {
 	if d.ring.flags&setupSingleIssuer == 0 {
 		close(tried)
 		<-ended
-		t.Skip("this kernel does not tell threads apart")
+		t.Skip(noSingleIssuer)
 	}
 	// Straight to the ring: through Wait the breach would be the race
 	// detector's to find.
@@ -301,7 +308,7 @@ func descriptors(t *testing.T) int {
 	t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip(err)
+		t.Skipf(noProc, err)
 	}
 	return len(names)
 }
