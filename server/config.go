@@ -1,0 +1,217 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"ringlog/meta"
+)
+
+// Config says how a broker runs. Zero values mean the defaults. Flags and the file
+// set its fields by the names in Settings.
+type Config struct {
+	// DataDir holds everything that is stored. Default "./data".
+	DataDir string
+	// KafkaAddr is where Kafka clients are served: "host:port", or Kafka's
+	// "PLAINTEXT://host:port". An empty host is every address; port 0 is any free
+	// port. Default "127.0.0.1:9092".
+	KafkaAddr string
+	// AdvertisedAddr is what clients are told to connect to, in the same
+	// form. The default is where the broker listens, and must be given when that
+	// is every address.
+	AdvertisedAddr string
+	// AdminAddr is where metrics and health are served by HTTP. "off" serves
+	// none. Default "127.0.0.1:9644".
+	AdminAddr string
+	// AdminAllowRemote lets AdminAddr be reachable from other machines. There is no
+	// authentication: only behind something that has it.
+	AdminAllowRemote bool
+	// Profiling serves Go profiles beside metrics and health.
+	Profiling bool
+	// IO is how disks are reached: "uring", "portable", or "auto" for io_uring
+	// where the system has it. Default "auto".
+	IO string
+	// MemoryBytes is the budget for data in memory; see Budget for its parts. The Go heap
+	// comes on top. The default is a quarter of what the machine, or
+	// the container, has, between 256 MiB and 4 GiB.
+	MemoryBytes int64
+	// ShutdownTimeout bounds how long Run waits, once it is told to stop, for
+	// requests in flight to be answered. Default 10 s.
+	ShutdownTimeout time.Duration
+	// Broker holds Kafka's broker configurations by their names, for example
+	// "num.partitions"; meta.BrokerConfigKeys lists them with their defaults.
+	Broker map[string]string
+	// Logger gets what operators should know; the default is slog.Default().
+	Logger *slog.Logger
+}
+
+// Values of Config fields with a meaning.
+const (
+	IOAuto     = "auto"
+	IOUring    = "uring"
+	IOPortable = "portable"
+	AdminOff   = "off"
+)
+
+// memoryBytesMin is the smallest budget with which every part can do its work.
+const memoryBytesMin = 64 << 20
+
+// EnsureDefaults fills in what is zero.
+func (c *Config) EnsureDefaults() {
+	setDefault(&c.DataDir, "./data")
+	setDefault(&c.KafkaAddr, "127.0.0.1:9092")
+	setDefault(&c.AdminAddr, "127.0.0.1:9644")
+	setDefault(&c.IO, IOAuto)
+	setDefault(&c.ShutdownTimeout, 10*time.Second)
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = defaultMemoryBytes()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports everything that is wrong with a configuration whose defaults
+// are filled in.
+func (c *Config) Validate() error {
+	_, err := c.resolve()
+	return err
+}
+
+// resolved is a Config in the form in which the parts want it.
+type resolved struct {
+	Config
+	nodeID     int32
+	rack       *string
+	listen     address
+	advertised address // zero when it is where the broker listens
+	budget     Budget
+	frameBytes int // socket.request.max.bytes, or what memory allows
+	defaults   *meta.Defaults
+}
+
+// resolve checks c and works out what follows from it. The error joins all faults.
+func (c *Config) resolve() (*resolved, error) {
+	r := &resolved{Config: *c}
+	var faults []error
+	fault := func(err error) {
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if c.DataDir == "" {
+		fault(errors.New("data-dir: it is empty"))
+	}
+	var err error
+	if r.listen, err = parseAddress(c.KafkaAddr); err != nil {
+		fault(fmt.Errorf("kafka-addr: %w", err))
+	}
+	fault(r.resolveAdvertised())
+	if c.AdminAddr != AdminOff {
+		if _, err := parseAddress(c.AdminAddr); err != nil {
+			fault(fmt.Errorf("admin-addr: %w", err))
+		}
+	}
+	if !slices.Contains([]string{IOAuto, IOUring, IOPortable}, c.IO) {
+		fault(fmt.Errorf("io: %q is not %s, %s or %s", c.IO, IOAuto, IOUring, IOPortable))
+	}
+	if c.MemoryBytes < memoryBytesMin {
+		fault(fmt.Errorf("memory: %d bytes are less than %d, the least with which the broker can work", c.MemoryBytes, memoryBytesMin))
+	}
+	if c.ShutdownTimeout < 0 {
+		fault(fmt.Errorf("shutdown-timeout: %v is negative", c.ShutdownTimeout))
+	}
+	faults = append(faults, r.resolveBroker()...)
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return r, nil
+}
+
+// resolveBroker checks Kafka's configurations and takes from them what the
+// process needs before there is a broker.
+func (r *resolved) resolveBroker() (faults []error) {
+	for _, name := range slices.Sorted(maps.Keys(r.Broker)) {
+		if field, ours := fieldOfKafka[name]; ours {
+			faults = append(faults, fmt.Errorf("%s: set it as %s", name, field))
+			continue
+		}
+		if err := meta.CheckBrokerConfigs(map[string]string{name: r.Broker[name]}); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	if id, older := r.Broker["node.id"], r.Broker["broker.id"]; id != "" && older != "" && id != older {
+		faults = append(faults, fmt.Errorf("node.id is %s and broker.id, its older name, is %s", id, older))
+	}
+	shown := maps.Clone(r.Broker)
+	if shown == nil {
+		shown = make(map[string]string)
+	}
+	if shown["node.id"] == "" && shown["broker.id"] != "" {
+		shown["node.id"] = shown["broker.id"]
+	}
+	shown["log.dirs"], shown["listeners"] = r.DataDir, r.listen.kafka()
+	if r.advertised != (address{}) {
+		shown["advertised.listeners"] = r.advertised.kafka()
+	}
+	var err error
+	if r.defaults, err = meta.NewDefaults(shown); err != nil {
+		return append(faults, err)
+	}
+	r.nodeID = int32(r.integer("node.id"))
+	if rack, set := r.Broker["broker.rack"]; set {
+		r.rack = &rack
+	}
+	r.budget = newBudget(r.MemoryBytes)
+	r.frameBytes = int(r.integer("socket.request.max.bytes"))
+	if largest := r.budget.frameBytesMax(); r.frameBytes > largest {
+		if _, explicit := r.Broker["socket.request.max.bytes"]; explicit {
+			faults = append(faults, fmt.Errorf("socket.request.max.bytes: %d bytes do not fit into the %d that memory=%d leaves for one request", r.frameBytes, largest, r.MemoryBytes))
+		}
+		r.frameBytes = largest
+	}
+	if batch := r.integer("message.max.bytes"); batch > int64(r.frameBytes) {
+		faults = append(faults, fmt.Errorf("message.max.bytes: %d is more than one request may have, %d (socket.request.max.bytes, memory)", batch, r.frameBytes))
+	}
+	return faults
+}
+
+// value returns what holds for one of Kafka's broker configurations.
+func (r *resolved) value(name string) string {
+	key, known := meta.BrokerConfigKey(name)
+	if !known {
+		panic("server: no broker configuration " + name)
+	}
+	return r.defaults.DescribeBroker(key).Value
+}
+
+// integer is value of a configuration that is a number; resolve has checked it.
+func (r *resolved) integer(name string) int64 {
+	number, err := strconv.ParseInt(r.value(name), 10, 64)
+	if err != nil {
+		panic("server: " + name + " is no number: " + err.Error())
+	}
+	return number
+}
+
+func (r *resolved) boolean(name string) bool { return r.value(name) == "true" }
+
+func (r *resolved) millis(name string) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(r.integer(name), most)) * time.Millisecond
+}

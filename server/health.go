@@ -1,0 +1,35 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"ringlog/frontend/admin"
+)
+
+// health says how the broker is: what is wrong first, as people have to act on it.
+func (s *Server) health(context.Context) admin.Health {
+	switch state(s.state.Load()) {
+	case stateStarting:
+		return admin.Health{Sentence: "starting: logs are being opened"}
+	case stateStopping, stateStopped:
+		return admin.Health{Sentence: "stopping"}
+	}
+	quorum, logs := s.controller.Status(), s.engine.Metrics()
+	health := admin.Health{Healthy: true, Sentence: "serving", Details: map[string]any{
+		"node": s.config.nodeID, "cluster": s.identity.clusterID, "leader": quorum.LeaderID, "metadata_index": quorum.Applied,
+		"topics": s.controller.Image().TopicCount(), "logs": logs.Logs, "poisoned_logs": logs.PoisonedLogs,
+	}}
+	switch err := s.controller.Err(); {
+	case err != nil:
+		health.Healthy = false
+		health.Sentence = fmt.Sprintf("serving, but metadata cannot change until restart: %v", err)
+	case quorum.LeaderID < 0:
+		health.Healthy = false
+		health.Sentence = "serving, but the quorum has no leader: metadata cannot change"
+	case logs.PoisonedLogs > 0:
+		health.Healthy = false
+		health.Sentence = fmt.Sprintf("serving, but %d log(s) take no more records after a disk failure; see the log for which and why", logs.PoisonedLogs)
+	}
+	return health
+}

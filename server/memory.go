@@ -1,0 +1,99 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"math/bits"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Budget is how Config.MemoryBytes is shared out. Each part is an address range that
+// costs nothing until it is used.
+type Budget struct {
+	// FrameBytes is for requests on their way: a quarter. The largest request that can
+	// be taken is the largest power of two in it.
+	FrameBytes int64
+	// TailBytes is for records not flushed yet and, after that, for consumers at
+	// the end of their logs: a half.
+	TailBytes int64
+	// ColdBytes is for what is read back from disk, for consumers that are
+	// behind: a quarter.
+	ColdBytes int64
+}
+
+func newBudget(total int64) Budget {
+	return Budget{FrameBytes: total / 4, TailBytes: total / 2, ColdBytes: total / 4}
+}
+
+// frameBytesMax is the largest request that the pool of frames can hold.
+func (b Budget) frameBytesMax() int {
+	const block = 128 << 20 // the most that package buffer gives in one piece
+	return min(1<<(bits.Len64(uint64(b.FrameBytes))-1), block)
+}
+
+const (
+	memoryDefaultMin = 256 << 20
+	memoryDefaultMax = 4 << 30
+)
+
+// defaultMemoryBytes is a quarter of what there is, within bounds.
+func defaultMemoryBytes() int64 {
+	total := int64(memoryDefaultMax) // four times the default if nobody knows: 1 GiB
+	if physical, ok := physicalMemory(); ok {
+		total = physical
+	}
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if limit, ok := readLimit(path); ok {
+			total = min(total, limit)
+		}
+	}
+	return min(max(total/4, memoryDefaultMin), memoryDefaultMax)
+}
+
+// readLimit reads a control group's limit; "max" and a missing file are none.
+func readLimit(path string) (int64, bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return limit, err == nil && limit > 0
+}
+
+// physicalMemory reads the machine's memory where the system tells it in /proc.
+func physicalMemory() (int64, bool) {
+	file, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if rest, found := strings.CutPrefix(lines.Text(), "MemTotal:"); found {
+			kibibytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			return kibibytes << 10, err == nil
+		}
+	}
+	return 0, false
+}
+
+var byteUnits = map[string]int64{
+	"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+	"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+}
+
+// parseBytes reads "512MiB", "1 GB" and plain numbers of bytes.
+func parseBytes(text string) (int64, error) {
+	digits := strings.TrimSpace(text)
+	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(digits)
+	}
+	unit, known := byteUnits[strings.ToLower(strings.TrimSpace(digits[end:]))]
+	number, err := strconv.ParseInt(digits[:end], 10, 64)
+	if err != nil || !known || number > (1<<63-1)/unit {
+		return 0, fmt.Errorf("%q is not a number of bytes, such as 512MiB or 2GiB", text)
+	}
+	return number * unit, nil
+}
