@@ -13,7 +13,7 @@ import (
 func (r *recovery) replay(j *job) error {
 	l := r.log
 	end := l.next.offset
-	from, restored := l.segments[0].BaseOffset, false
+	from, restored, removed := l.segments[0].BaseOffset, false, false
 	slices.Sort(r.snapshots)
 	for i := len(r.snapshots) - 1; i >= 0; i-- {
 		offset := r.snapshots[i]
@@ -24,6 +24,7 @@ func (r *recovery) replay(j *job) error {
 					return err
 				}
 				r.snapshots = slices.Delete(r.snapshots, i, i+1)
+				removed = true
 			}
 			continue
 		}
@@ -31,6 +32,13 @@ func (r *recovery) replay(j *job) error {
 			continue
 		}
 		from, restored = max(from, offset), true
+	}
+	if removed {
+		// Durably, before a new batch gets one of those offsets: a snapshot that
+		// came back after a power cut would be taken for one of the new log.
+		if err := l.syncDirectory(j); err != nil {
+			return err
+		}
 	}
 	l.side.snapshots = r.snapshots
 	if !restored {

@@ -10,7 +10,9 @@ import "ringlog/record"
 type Replica interface {
 	// Restore loads what AppendSnapshot made. It is called before any Replay, with
 	// nil when there is no usable snapshot. An error means that the snapshot
-	// lies: the engine forgets it and replays the whole log instead.
+	// lies: the engine forgets it and replays the whole log instead. It starts
+	// the side state over: a truncation calls it again, with what there is of
+	// below the cut, followed by Replay and EventTruncated.
 	Restore(snapshot []byte) error
 
 	// AppendSnapshot appends the replica's side state (producer ids, epochs and

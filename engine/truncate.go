@@ -46,10 +46,8 @@ func (l *Log) runTruncate(j *job) error {
 	if err := l.waitDurable(j, l.next.offset); err != nil {
 		return err
 	}
-	for l.writes.count > 0 || l.space.preparing {
-		if err := j.sleep(pinPoll); err != nil {
-			return err
-		}
+	if err := j.until(func() bool { return l.writes.count == 0 && !l.space.preparing }); err != nil {
+		return err
 	}
 	if err := l.metaLock.lock(j); err != nil {
 		return err
@@ -62,6 +60,12 @@ func (l *Log) runTruncate(j *job) error {
 		return err
 	}
 	if err := l.cutFiles(j); err != nil {
+		return err
+	}
+	// What the replica knows of producers is of batches that are gone: it starts
+	// over from a snapshot below the cut, as a recovery does.
+	r := recovery{log: l, snapshots: l.side.snapshots}
+	if err := r.replay(j); err != nil {
 		return err
 	}
 	l.highWatermark = min(l.highWatermark, l.next.offset)
