@@ -72,6 +72,7 @@ type readers struct {
 	shard    *shard
 	cold     coldQueue
 	ended    bool
+	hasty    bool // nothing is parked any more: Hasten
 	released bool // the cold pool may have memory again
 }
 
@@ -92,7 +93,7 @@ func (r *readers) take(read *Read) {
 		state.total += count
 	}
 	now := r.shard.options.Monotonic()
-	if refused || state.total >= read.want() || state.deadline <= now {
+	if refused || r.hasty || state.total >= read.want() || state.deadline <= now {
 		r.gather(read)
 		return
 	}

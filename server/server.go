@@ -121,6 +121,12 @@ func (s *Server) stop(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("server: stopping %s: %w", what, err))
 		}
 	}
+	if s.engine != nil {
+		// Fetches that wait for records are answered now and do not hold up the others.
+		if err := s.engine.Hasten(ctx); err != nil {
+			s.config.Logger.Warn("waiting fetches are not answered", "reason", err)
+		}
+	}
 	if s.listener != nil {
 		if err := s.listener.Shutdown(ctx); err != nil {
 			s.config.Logger.Warn("requests in flight were cut off", "reason", err)
