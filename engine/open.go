@@ -189,6 +189,10 @@ func (s *shard) begin(j *job) error {
 	if err := s.keeper.load(j); err != nil {
 		return err
 	}
+	// After a kill the names that are found may be in memory only.
+	if err := j.simple(disk.SyncDirectory, "."); err != nil {
+		return fmt.Errorf("engine: sync the data directory: %w", err)
+	}
 	j.one = disk.Operation{Kind: disk.ReadDirectory, Path: "."}
 	if err := j.do(&j.one); err != nil {
 		return fmt.Errorf("engine: list the data directory: %w", err)

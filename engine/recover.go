@@ -132,6 +132,11 @@ func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
 	for _, f := range l.segments {
 		named[f.BaseOffset] = true
 	}
+	// After a kill the names that are found may be in memory only. They are made
+	// durable first: what this manifest does not name, the one before it may.
+	if err := l.syncDirectory(j); err != nil {
+		return err
+	}
 	removed := false
 	for _, entry := range entries {
 		stranger := segment.IsPrepared(entry.Name) || strings.HasSuffix(entry.Name, segment.NewSuffix)
