@@ -116,7 +116,7 @@ func (l *Log) popWaiting() *Append {
 // refuse answers an append that the replica has not seen.
 func (l *Log) refuse(a *Append, err error) {
 	a.Err = err
-	a.StartOffset = l.start
+	a.StartOffset = l.startDurable
 	group := a.group
 	l.answer(a)
 	l.consumed(group)

@@ -51,7 +51,8 @@ type Log struct {
 	// values, capped at the first segment whose name is not durable (rule 6);
 	// flushed and completed are the same without the cap. Invariant:
 	// durable ≤ written ≤ next, flushed ≤ completed ≤ submitted ≤ next.
-	start         int64
+	start         int64 // ahead of startDurable while the manifest with it is written
+	startDurable  int64 // what everybody else is told
 	highWatermark int64
 	durable       int64
 	written       int64
@@ -128,7 +129,7 @@ func (l *Log) Frontiers() Frontiers {
 
 // frontiers are the shard's own values.
 func (l *Log) frontiers() Frontiers {
-	return Frontiers{Start: l.start, HighWatermark: l.highWatermark, Durable: l.durable, Written: l.written, Next: l.next.offset}
+	return Frontiers{Start: l.startDurable, HighWatermark: l.highWatermark, Durable: l.durable, Written: l.written, Next: l.next.offset}
 }
 
 // publish makes the frontiers visible to other goroutines, higher ones first.
@@ -137,7 +138,7 @@ func (l *Log) publish() {
 	l.published.written.Store(l.written)
 	l.published.durable.Store(l.durable)
 	l.published.highWatermark.Store(l.highWatermark)
-	l.published.start.Store(l.start)
+	l.published.start.Store(l.startDurable)
 }
 
 // change queues the log for the report at the end of the turn.
@@ -214,7 +215,7 @@ func (l *Log) carryOut(effect *Effect, produced *Append) {
 		l.append(produced, effect.Epoch)
 	case EffectAnswer:
 		effect.Append.BaseOffset, effect.Append.Err = effect.Offset, effect.Err
-		effect.Append.StartOffset = l.start
+		effect.Append.StartOffset = l.startDurable
 		l.answer(effect.Append)
 	case EffectHighWatermark:
 		l.raiseHighWatermark(effect.Offset)

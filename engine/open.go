@@ -57,7 +57,7 @@ func (s *shard) openLog(j *job, spec LogSpec, create bool) (*Log, error) {
 
 // opened introduces the recovered log to its replica.
 func (l *Log) opened() {
-	l.highWatermark = l.start
+	l.highWatermark, l.startDurable = l.start, l.start
 	l.step(Event{Kind: EventOpened})
 	l.step(Event{Kind: EventConfigured, Relaxed: l.config.relaxed()})
 	if l.config.relaxed() {

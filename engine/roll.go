@@ -113,6 +113,7 @@ func (l *Log) writeManifest(j *job) error {
 		f.named = true
 	}
 	l.side.epochsSaved = len(content.Epochs)
+	l.startDurable = content.Start
 	l.advance()
 	l.flushMoved()
 	return nil
