@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,7 +43,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	}
 	s := &Server{config: resolved, registry: prometheus.NewRegistry(), stopping: make(chan struct{}), failed: make(chan error, 1)}
 	for _, step := range []func(context.Context) error{
-		s.openDirectory, s.openAdmin, s.openEngine, s.openController, s.openBroker, s.openListener,
+		s.openDirectory, s.probePort, s.openAdmin, s.openEngine, s.openController, s.openBroker, s.openListener,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, s.Shutdown(ctx))
@@ -164,9 +163,6 @@ func (s *Server) openController(ctx context.Context) error {
 // openBroker opens the logs, has this start granted a leader epoch above all that is in
 // them (architecture rule 11), and carries the metadata out.
 func (s *Server) openBroker(ctx context.Context) error {
-	if err := s.reservePort(ctx); err != nil {
-		return err
-	}
 	s.broker = broker.New(broker.Options{
 		NodeID:            s.config.nodeID,
 		Engine:            s.engine,
@@ -229,22 +225,18 @@ func (s *Server) openListener(ctx context.Context) error {
 	return nil
 }
 
-// reservePort replaces port 0 by a free one. The port has to be part of the
-// metadata before anybody can connect, so the listener cannot choose it; between
-// here and its start another process may take it, and the start then fails.
-func (s *Server) reservePort(ctx context.Context) error {
-	if s.config.listen.port != 0 {
-		return nil
-	}
+// probePort finds out early, before anything is recovered or granted, that the
+// broker can listen, and replaces port 0 by a free one: the port is part of
+// the metadata before anybody can connect, so the listener cannot choose it. Should
+// another process take it in between, the start fails after all.
+func (s *Server) probePort(ctx context.Context) error {
 	var config net.ListenConfig
 	socket, err := config.Listen(ctx, "tcp", s.config.listen.String())
 	if err != nil {
-		return fmt.Errorf("server: looking for a free port: %w", err)
+		return fmt.Errorf("server: %w", err)
 	}
-	_, port, _ := net.SplitHostPort(socket.Addr().String())
-	number, err := strconv.ParseUint(port, 10, 16)
-	s.config.listen.port = uint16(number)
-	return errors.Join(err, socket.Close())
+	s.config.listen.port = uint16(socket.Addr().(*net.TCPAddr).Port)
+	return socket.Close()
 }
 
 // advertised is the address that clients are told.

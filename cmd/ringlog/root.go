@@ -66,6 +66,8 @@ partition, 5 refused by the broker, 130 interrupted.`,
 	root.PersistentFlags().BoolVar(&app.json, "json", false, "print JSON instead of text")
 	root.PersistentFlags().SortFlags = false
 	root.AddCommand(
+		newServe(app),
+		newServe(app),
 		newTopic(app),
 		newProduce(app),
 		newConsume(app),

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ringlog/server"
+)
+
+func newServe(app *application) *cobra.Command {
+	var (
+		file     string
+		settings []string
+	)
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a broker",
+		Long: `Run a broker until it is interrupted. Its log goes to standard error, one line each, as JSON
+with --json.
+
+Every setting has a name, which is its key in the file of --config, and the name by which --set
+takes it; the common ones are flags too. Kafka's names of broker configurations work
+(num.partitions, log.retention.hours, …). What is given later wins: defaults, then the file, then
+--set, then flags.`,
+		Example: `  ringlog serve
+  ringlog serve --data-dir /var/lib/ringlog --kafka-addr 0.0.0.0:9092 --advertised-addr log1.example.org:9092
+  ringlog serve --config ringlog.toml --set num.partitions=3`,
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	for _, setting := range server.Settings() {
+		if !strings.Contains(setting.Name, ".") { // the others are Kafka's, for --set
+			addSettingFlag(flags, setting)
+		}
+	}
+	flags.String("node-id", "", "The broker's `number` in its cluster (default 1)")
+	flags.StringVarP(&file, "config", "c", "", "TOML `file` with one setting a line")
+	flags.StringArrayVarP(&settings, "set", "s", nil, "any setting as `name=value`; may be repeated")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		config, err := serveConfig(file, settings, command.Flags())
+		if err != nil {
+			return &failure{exitUsage, err, "see: ringlog serve --help"}
+		}
+		config.Logger = slog.New(app.logHandler())
+		if err := server.Run(command.Context(), config); err != nil {
+			return explainServe(err, config)
+		}
+		return nil
+	}
+	return command
+}
+
+// addSettingFlag makes a setting a flag. Its default stays the server's: a flag
+// that was not given sets nothing.
+func addSettingFlag(flags *pflag.FlagSet, setting server.Setting) {
+	usage := setting.Documentation + " (default " + setting.Default + ")"
+	if setting.Default == "false" {
+		flags.Bool(setting.Name, false, setting.Documentation)
+		return
+	}
+	flags.String(setting.Name, "", usage)
+	flags.Lookup(setting.Name).Value = placeholder{flags.Lookup(setting.Name).Value}
+}
+
+// placeholder is a flag whose kind is called value in help, as its form is the
+// setting's business.
+type placeholder struct{ pflag.Value }
+
+func (placeholder) Type() string { return "value" }
+
+// serveConfig gathers what file, --set and flags say, and reports all that is
+// wrong with it.
+func serveConfig(file string, settings []string, flags *pflag.FlagSet) (server.Config, error) {
+	var (
+		config server.Config
+		faults []error
+	)
+	if file != "" {
+		faults = append(faults, config.ReadFile(file))
+	}
+	for _, setting := range settings {
+		name, value, found := strings.Cut(setting, "=")
+		if !found {
+			faults = append(faults, fmt.Errorf("--set %q is not name=value", setting))
+			continue
+		}
+		faults = append(faults, config.Set(name, value))
+	}
+	flags.Visit(func(flag *pflag.Flag) {
+		switch flag.Name {
+		case "config", "set", "json", "help":
+		case "node-id":
+			faults = append(faults, config.Set("node.id", flag.Value.String()))
+		default:
+			faults = append(faults, config.Set(flag.Name, flag.Value.String()))
+		}
+	})
+	if err := errors.Join(faults...); err != nil {
+		return config, err
+	}
+	config.EnsureDefaults()
+	return config, config.Validate()
+}
+
+func (app *application) logHandler() slog.Handler {
+	if app.json {
+		return slog.NewJSONHandler(app.errorOutput, nil)
+	}
+	return slog.NewTextHandler(app.errorOutput, nil)
+}
+
+// explainServe says why a broker did not start, or not go on, and what to do.
+func explainServe(err error, config server.Config) error {
+	f := &failure{code: exitFailed, cause: err}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &failure{code: exitInterrupted, cause: errors.New("interrupted before the broker was ready")}
+	case errors.Is(err, server.ErrLocked):
+		f.hint = fmt.Sprintf("another broker runs on %s: stop it, or choose another directory with --data-dir", config.DataDir)
+	case errors.Is(err, syscall.EADDRINUSE):
+		f.hint = fmt.Sprintf("another process listens there: choose another address with --kafka-addr (now %s) or --admin-addr (now %s)", config.KafkaAddr, config.AdminAddr)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		f.hint = fmt.Sprintf("this user may not do that: look at the owner of %s, or choose another directory with --data-dir", config.DataDir)
+	}
+	return f
+}
