@@ -27,10 +27,8 @@ func (s *shard) close(j *job) error {
 			keep(l.settle(j))
 		}
 	}
-	for s.keeper.writing {
-		if err := j.sleep(pinPoll); err != nil {
-			return err
-		}
+	if err := j.until(func() bool { return !s.keeper.writing }); err != nil {
+		return err
 	}
 	if s.err == nil {
 		keep(s.keeper.write(j))

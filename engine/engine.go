@@ -76,8 +76,17 @@ func (s *Stepper) Idle() bool { return s.shard.disk.InFlight() == 0 && s.shard.i
 func (s *Stepper) NextTimer() (at time.Duration, ok bool) { return s.shard.timers.next() }
 
 // Abandon ends the shard where it stands, as a crash does; whatever waits is
-// answered with ErrClosed. The disk is left as it is.
-func (s *Stepper) Abandon() { s.finish(ErrClosed) }
+// answered with ErrClosed. The disk is left as it is, and must do nothing more
+// with the operations that it has.
+func (s *Stepper) Abandon() {
+	logs := s.shard.logs
+	s.finish(ErrClosed)
+	for _, l := range logs {
+		for w := l.writes.first; w != nil; w = w.next {
+			s.shard.commit.releaseMemory(w)
+		}
+	}
+}
 
 func newEngine(options Options) (*Engine, error) {
 	options = options.withDefaults()

@@ -91,8 +91,24 @@ func (j *job) park() error {
 	return nil
 }
 
+// until waits until condition holds. It is looked at whenever the shard has
+// come to rest, so it must not depend on the clock.
+func (j *job) until(condition func() bool) error {
+	for !condition() {
+		j.shard.watchers = append(j.shard.watchers, j)
+		if err := j.park(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // submit starts op; it ends before join returns.
 func (j *job) submit(op *disk.Operation) {
+	if j.abandoned { // only its deferred steps still run
+		op.Err = ErrClosed
+		return
+	}
 	op.Owner = j
 	j.pending++
 	j.shard.submit(op)

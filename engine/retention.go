@@ -139,10 +139,8 @@ func (l *Log) startMoved() {
 // space of this log, or removes it slowly. What it holds has lower offsets than
 // anything that will be written over it, so a scan cannot take it for the log's.
 func (l *Log) recycle(j *job, f *segmentFile) error {
-	for f.pins > 0 {
-		if err := j.sleep(pinPoll); err != nil {
-			return err
-		}
+	if err := j.until(func() bool { return f.pins == 0 }); err != nil {
+		return err
 	}
 	l.shard.indexes.forget(f)
 	if err := l.removeIndexFiles(j, f.BaseOffset); err != nil {
@@ -179,9 +177,6 @@ func (l *Log) removeIndexFiles(j *job, base int64) error {
 	}
 	return nil
 }
-
-// pinPoll is how often a job looks whether a file is still in use by a reader.
-const pinPoll = 5 * time.Millisecond
 
 // removeSegment removes the files of a segment at once. The directory's sync is
 // the caller's.
@@ -273,12 +268,7 @@ func (s *shard) removeLog(j *job, id LogID, delay time.Duration) error {
 
 // drain waits until nothing works on the log any more but own jobs.
 func (l *Log) drain(j *job, own int) error {
-	for l.writes.count > 0 || l.jobs > own || l.pinned() {
-		if err := j.sleep(pinPoll); err != nil {
-			return err
-		}
-	}
-	return nil
+	return j.until(func() bool { return l.writes.count == 0 && l.jobs <= own && !l.pinned() })
 }
 
 func (l *Log) pinned() bool {

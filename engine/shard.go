@@ -48,6 +48,7 @@ type shard struct {
 
 	jobs      []*job // all that live, in order of their start
 	readyJobs []*job
+	watchers  []*job // in job.until
 
 	logs     []*Log // open ones, in order of opening
 	writable []*Log // have bytes to write and may write them now
@@ -133,10 +134,25 @@ func (s *shard) settle() {
 		s.startFlush()
 		s.report()
 		s.reads.startCold()
-		if len(s.readyJobs) == 0 && len(s.changed) == 0 {
+		if len(s.readyJobs) == 0 && len(s.changed) == 0 && !s.watch() {
 			return
 		}
 	}
+}
+
+// watch lets the jobs in job.until look at their conditions, and says whether
+// one of them went on.
+func (s *shard) watch() bool {
+	n := len(s.watchers)
+	if n == 0 {
+		return false
+	}
+	for _, j := range s.watchers {
+		s.wakeJob(j)
+	}
+	s.watchers = s.watchers[:0]
+	s.runJobs()
+	return len(s.watchers) < n
 }
 
 // sleepFor returns the timeout of this turn's wait.

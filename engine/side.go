@@ -123,14 +123,29 @@ func (l *Log) waitDurable(j *job, offset int64) error {
 	return nil
 }
 
+// waitUnlocked is waitDurable for a holder of metaLock. It lets go of it
+// meanwhile: what it waits for may be a segment's name, which takes the lock.
+func (l *Log) waitUnlocked(j *job, offset int64) error {
+	if l.durable >= offset {
+		return nil
+	}
+	l.metaLock.unlock(l.shard)
+	err := l.waitDurable(j, offset)
+	if lockErr := l.metaLock.lock(j); lockErr != nil {
+		return lockErr
+	}
+	return err
+}
+
 // sealable returns the first segment that is complete and durable and not
 // sealed yet, or nil.
 func (l *Log) sealable() *segmentFile {
-	for _, f := range l.segments {
+	for i, f := range l.segments {
 		if f.Sealed {
 			continue
 		}
-		if f != l.active && f.named && (f.NextOffset <= l.durable || l.shard.faults.sealBeforeFlush) {
+		// Only before a segment with a durable name: the last one in a manifest is never sealed.
+		if f != l.active && l.segments[i+1].named && (f.NextOffset <= l.durable || l.shard.faults.sealBeforeFlush) {
 			return f
 		}
 		return nil
@@ -203,7 +218,7 @@ func (l *Log) save(j *job) error {
 	f, offset, gen := l.active, l.next.offset, l.gen
 	index, timeIndex := f.index.Encode()
 	snapshot := segment.Snapshot{Offset: offset, State: l.replica.AppendSnapshot(nil)}
-	if err := l.waitDurable(j, offset); err != nil {
+	if err := l.waitUnlocked(j, offset); err != nil {
 		return err
 	}
 	if l.gen != gen || f.gone {

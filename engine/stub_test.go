@@ -20,6 +20,7 @@ type stubReplica struct {
 	replayed      int    // batches seen by Replay since the start
 	restored      int64  // count that Restore brought, -1 for none
 	failed        error
+	truncated     func(next int64) // told of each EventTruncated, if not nil
 }
 
 type stubParked struct {
@@ -68,6 +69,9 @@ func (r *stubReplica) Step(_ int64, event *Event, effects []Effect) []Effect {
 		return r.advance(f, effects)
 	case EventTruncated:
 		r.highWatermark = min(r.highWatermark, f.Next)
+		if r.truncated != nil {
+			r.truncated(f.Next)
+		}
 	case EventFailed, EventClosing:
 		r.failed = event.Err
 		for _, p := range r.parked[r.head:] {

@@ -120,6 +120,7 @@ func (l *Log) cutFiles(j *job) error {
 	l.writes.ends = marks{}
 	l.setEnd(end)
 	l.cutEpochs(end.offset)
+	l.start = min(l.start, end.offset) // the batch that holds both went as a whole
 	l.gen++
 	l.cut.active = false
 	if err := l.writeManifest(j); err != nil {
