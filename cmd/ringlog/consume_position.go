@@ -67,8 +67,7 @@ func resolveSpans(ctx context.Context, admin *kadm.Client, topic string, only []
 	}
 	for _, wanted := range only {
 		if !slices.Contains(partitions, wanted) {
-			return nil, &failure{exitNotFound, fmt.Errorf("topic %q has no partition %d", topic, wanted),
-				fmt.Sprintf("it has %d: 0 to %d", len(partitions), len(partitions)-1)}
+			return nil, noPartition(topic, wanted, partitions)
 		}
 	}
 	if len(only) > 0 {

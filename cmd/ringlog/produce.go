@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -76,10 +77,7 @@ func (app *application) produce(ctx context.Context, topic string, f produceFlag
 	if err != nil {
 		return err
 	}
-	client, err := app.connect(ctx, append(options,
-		// A command must end, and it never sends a record again that it gave up, so
-		// giving up what is in flight cannot store anything twice.
-		kgo.RecordDeliveryTimeout(max(app.timeout, time.Second)), kgo.AllowIdempotentProduceCancellation())...)
+	client, err := app.connect(ctx, options...)
 	if err != nil {
 		return err
 	}
@@ -88,56 +86,70 @@ func (app *application) produce(ctx context.Context, topic string, f produceFlag
 	if err != nil {
 		return err
 	}
-
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	receipt := receipt{topic: topic, unknownOffsets: f.acks == "none"}
-	incoming := pump(ctx, records)
-	for open := true; open && ctx.Err() == nil; {
+	err = app.send(ctx, client, topic, partitions, records, &receipt)
+	return cmp.Or(err, app.print(receipt.report(), func() { receipt.print(app) }))
+}
+
+// send sends records until the input ends, the context does, or one fails.
+// What was sent by then is still waited for, so that the receipt tells where to
+// go on; only a broker that answers nothing for --timeout is given up.
+func (app *application) send(ctx context.Context, client *kgo.Client, topic string, partitions []int32, records iter.Seq2[*kgo.Record, error], receipt *receipt) error {
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	sending, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	watchdog := time.AfterFunc(app.timeout, func() {
+		if client.BufferedProduceRecords() > 0 {
+			stop(stalledFailure(topic))
+			giveUp(errStalled)
+		}
+	})
+	defer watchdog.Stop()
+
+	incoming := pump(reading, records)
+	for open := true; open && reading.Err() == nil; {
 		var line incomingRecord
 		select {
-		case <-ctx.Done():
+		case <-reading.Done():
 		case line, open = <-incoming:
 		}
 		switch {
 		case line.err != nil:
-			cancel(line.err)
+			stop(line.err)
 		case line.record == nil:
 		case line.record.Partition >= 0 && !slices.Contains(partitions, line.record.Partition):
-			cancel(&failure{exitNotFound, fmt.Errorf("topic %q has no partition %d", topic, line.record.Partition),
-				fmt.Sprintf("it has %d: 0 to %d", len(partitions), len(partitions)-1)})
+			stop(noPartition(topic, line.record.Partition, partitions))
 		default:
 			line.record.Topic = topic
-			client.Produce(ctx, line.record, func(record *kgo.Record, err error) {
+			watchdog.Reset(app.timeout)
+			client.Produce(sending, line.record, func(record *kgo.Record, err error) {
+				watchdog.Reset(app.timeout)
 				if err != nil {
-					cancel(sendFailure(topic, err))
+					stop(fmt.Errorf("sending to %s: %w", topic, err))
 					return
 				}
 				receipt.add(record)
 			})
 		}
 	}
-	// What was read before a fault is still delivered, so that the receipt tells
-	// where to go on.
-	if err := client.Flush(context.WithoutCancel(ctx)); err != nil {
-		cancel(err)
+	if err := client.Flush(sending); err != nil {
+		stop(err)
 	}
-	if err := app.print(receipt.report(), func() { receipt.print(app) }); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(reading)
 }
 
-// sendFailure says of a record that nobody answered for what is known of it.
-func sendFailure(topic string, err error) error {
-	if errors.Is(err, kgo.ErrRecordTimeout) {
-		return &failure{exitUnreachable, fmt.Errorf("sending to %s: the broker stopped answering", topic),
-			"the records counted above are stored; the next ones may or may not be: look before sending them again"}
-	}
-	return fmt.Errorf("sending to %s: %w", topic, err)
+// errStalled is why records are given up whose broker stopped answering.
+var errStalled = errors.New("no answer from the broker")
+
+func stalledFailure(topic string) error {
+	return &failure{exitUnreachable, fmt.Errorf("sending to %s: %w", topic, errStalled),
+		"the records counted above are stored; the next ones may or may not be: look before sending them again"}
+}
+
+func noPartition(topic string, partition int32, partitions []int32) error {
+	return &failure{exitNotFound, fmt.Errorf("topic %q has no partition %d", topic, partition),
+		fmt.Sprintf("it has %d: 0 to %d", len(partitions), len(partitions)-1)}
 }
 
 // options turns flags into the client's.
@@ -157,6 +169,10 @@ func (f produceFlags) options() ([]kgo.Opt, error) {
 		kgo.ProducerBatchMaxBytes(f.batchBytes),
 		kgo.BrokerMaxWriteBytes(max(100<<20, 2*f.batchBytes)),
 		kgo.ProducerLinger(f.linger),
+		// A command must end, and what it gave up it never sends again, so giving up
+		// what is in flight cannot store anything twice. (The client's own delivery
+		// timeout counts from a record's timestamp, which may be years ago.)
+		kgo.AllowIdempotentProduceCancellation(),
 	}
 	if f.partition >= 0 || f.keepPartitions {
 		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()))

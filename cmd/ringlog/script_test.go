@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 )
@@ -57,8 +59,10 @@ func (s script) run(t *testing.T, d *datadriven.TestData) string {
 
 // execute runs one command line in this process.
 func (s script) execute(t *testing.T, stdin io.Reader, arguments ...string) (output, errorOutput string, code exitCode) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a command that waits for ever is a fault, not a hang
+	defer cancel()
 	var out, errOut bytes.Buffer
-	code = run(t.Context(), environment{
+	code = run(ctx, environment{
 		input:       stdin,
 		output:      &out,
 		errorOutput: &errOut,

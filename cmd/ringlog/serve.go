@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"ringlog/server"
 )
@@ -36,16 +37,18 @@ takes it; the common ones are flags too. Kafka's names of broker configurations 
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
+	named := map[string]*settingFlag{}
 	for _, setting := range server.Settings() {
-		if !strings.Contains(setting.Name, ".") { // the others are Kafka's, for --set
-			addSettingFlag(flags, setting)
+		if strings.Contains(setting.Name, ".") {
+			continue // Kafka's, for --set
 		}
+		named[setting.Name] = addSettingFlag(command, setting.Name, setting.Documentation, setting.Default)
 	}
-	flags.String("node-id", "", "The broker's `number` in its cluster (default 1)")
+	named["node.id"] = addSettingFlag(command, "node-id", "The broker's number in its cluster.", "1")
 	flags.StringVarP(&file, "config", "c", "", "TOML `file` with one setting a line")
 	flags.StringArrayVarP(&settings, "set", "s", nil, "any setting as `name=value`; may be repeated")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		config, err := serveConfig(file, settings, command.Flags())
+		config, err := serveConfig(file, settings, named)
 		if err != nil {
 			return &failure{exitUsage, err, "see: ringlog serve --help"}
 		}
@@ -58,27 +61,34 @@ takes it; the common ones are flags too. Kafka's names of broker configurations 
 	return command
 }
 
-// addSettingFlag makes a setting a flag. Its default stays the server's: a flag
-// that was not given sets nothing.
-func addSettingFlag(flags *pflag.FlagSet, setting server.Setting) {
-	usage := setting.Documentation + " (default " + setting.Default + ")"
-	if setting.Default == "false" {
-		flags.Bool(setting.Name, false, setting.Documentation)
-		return
-	}
-	flags.String(setting.Name, "", usage)
-	flags.Lookup(setting.Name).Value = placeholder{flags.Lookup(setting.Name).Value}
+// settingFlag is a flag for one of the server's settings. Its default stays the
+// server's: a flag that was not given sets nothing.
+type settingFlag struct {
+	text  string
+	given bool
 }
 
-// placeholder is a flag whose kind is called value in help, as its form is the
-// setting's business.
-type placeholder struct{ pflag.Value }
+// String, Set and Type implement pflag.Value. What a value may look like is
+// the setting's business, so help calls it just that.
+func (f *settingFlag) String() string { return f.text }
+func (f *settingFlag) Type() string   { return "value" }
+func (f *settingFlag) Set(text string) error {
+	f.text, f.given = text, true
+	return nil
+}
 
-func (placeholder) Type() string { return "value" }
+func addSettingFlag(command *cobra.Command, name, documentation, byDefault string) *settingFlag {
+	f := &settingFlag{}
+	command.Flags().Var(f, name, documentation+" (default "+byDefault+")")
+	if byDefault == "false" {
+		command.Flags().Lookup(name).NoOptDefVal = "true"
+	}
+	return f
+}
 
 // serveConfig gathers what file, --set and flags say, and reports all that is
 // wrong with it.
-func serveConfig(file string, settings []string, flags *pflag.FlagSet) (server.Config, error) {
+func serveConfig(file string, settings []string, named map[string]*settingFlag) (server.Config, error) {
 	var (
 		config server.Config
 		faults []error
@@ -94,15 +104,11 @@ func serveConfig(file string, settings []string, flags *pflag.FlagSet) (server.C
 		}
 		faults = append(faults, config.Set(name, value))
 	}
-	flags.Visit(func(flag *pflag.Flag) {
-		switch flag.Name {
-		case "config", "set", "json", "help":
-		case "node-id":
-			faults = append(faults, config.Set("node.id", flag.Value.String()))
-		default:
-			faults = append(faults, config.Set(flag.Name, flag.Value.String()))
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if named[name].given {
+			faults = append(faults, config.Set(name, named[name].text))
 		}
-	})
+	}
 	if err := errors.Join(faults...); err != nil {
 		return config, err
 	}

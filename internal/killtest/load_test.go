@@ -113,6 +113,7 @@ type producer struct {
 	subject *subject
 	client  *kgo.Client
 	slots   chan struct{} // one for each record in flight
+	failed  sync.Once     // the first failure tells it all
 }
 
 // burst sends until ctx ends, then waits until everything sent was answered.
@@ -137,7 +138,7 @@ func (p *producer) burst(ctx context.Context, t *testing.T, random *rand.Rand) {
 			case err == nil:
 				s.history.Acknowledge(name, Position{record.Partition, record.Offset})
 			case s.retries:
-				t.Errorf("record %v of %s: %v", name, s.topic, err)
+				p.failed.Do(func() { t.Errorf("record %v of %s: %v", name, s.topic, err) })
 			}
 		})
 	}

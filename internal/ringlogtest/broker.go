@@ -82,6 +82,7 @@ func (b *Broker) Launch() {
 		"--data-dir", b.DataDirectory,
 		"--kafka-addr", b.Address,
 		"--admin-addr", b.AdminAddress,
+		"--memory", "256MiB", // several brokers at once, and race builds keep it on the Go heap
 	}
 	if b.options.IO != "" {
 		arguments = append(arguments, "--io", b.options.IO)
