@@ -67,8 +67,8 @@ func (c *fileCache) trim(j *job) error {
 
 // inUse says whether f must stay open.
 func (f *segmentFile) inUse() bool {
-	if f.pins > 0 || f.unflushed || f == f.log.coming {
-		return true
+	if f.pins > 0 || f.unflushed || f == f.log.coming || !f.renamed {
+		return true // one without its final name could not be opened again while it gets it
 	}
 	l := f.log
 	return f.BaseOffset >= l.flushed.segment.BaseOffset && l.flushed.offset < l.next.offset && l.failed == nil

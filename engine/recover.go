@@ -47,7 +47,7 @@ func (l *Log) recover(j *job, m *segment.Manifest) error {
 		Durable:    r.checkpoint.Durable,
 		End:        l.next.offset,
 		Missing:    r.missing != nil,
-		Clean:      r.checkpoint.Limit <= roundUp(r.checkpoint.Position) && r.checkpoint.Offset == r.checkpoint.Durable,
+		Clean:      r.clean(),
 	}.Judge()
 	if verdict == plan.Fence && l.shard.faults.trustCheckpointEnd && r.missing == nil {
 		verdict = plan.Accept
@@ -60,6 +60,11 @@ func (l *Log) recover(j *job, m *segment.Manifest) error {
 			return err
 		}
 	case plan.AcceptClean:
+	}
+	if r.hasCheckpoint && r.checkpoint.Segment == l.active.BaseOffset {
+		// It still stands on disk: the next recovery would look for leftovers up
+		// to there, so the first write behind it waits for the next one.
+		l.active.limit = r.checkpoint.Limit
 	}
 	l.cutEpochs(l.next.offset)
 	if l.start > l.next.offset {
@@ -288,6 +293,12 @@ func (l *Log) epochAt(offset int64) int32 {
 		}
 	}
 	return -1
+}
+
+// clean says whether the checkpoint knows that nothing was submitted behind it.
+func (r *recovery) clean() bool {
+	c := &r.checkpoint
+	return c.Segment == r.log.active.BaseOffset && c.Offset == c.Durable && c.Limit <= roundUp(c.Position)
 }
 
 // fenced says what a fenced log is poisoned by.
