@@ -334,7 +334,20 @@ func (r *recovery) settle(j *job) error {
 	if l.shard.faults.openBeforeFlush {
 		return nil
 	}
-	return l.shard.syncAll(j, f)
+	// Not the active segment alone: after a kill, what the ones before it got
+	// last may be in memory only.
+	for _, f := range append([]*segmentFile(nil), l.segments...) {
+		if f.Sealed {
+			continue
+		}
+		if err := l.shard.files.open(j, f); err != nil {
+			return err
+		}
+		if err := l.shard.syncAll(j, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // destroy makes [from, to) of f read as zeros, block by block. The block that
