@@ -89,7 +89,9 @@ func (f *Fetch) Release() {
 		f.read.Release()
 	}
 	clear(f.Parts)
-	clear(f.read.Parts)
+	for i := range f.read.Parts {
+		f.read.Parts[i].Log = nil
+	}
 	f.Parts, f.partOf = f.Parts[:0], f.partOf[:0]
 	f.BytesMax, f.BytesMin, f.Wait = 0, 0, 0
 	f.Done, f.broker = nil, nil
@@ -120,11 +122,11 @@ func (f *Fetch) Start(ctx context.Context) {
 		if part.Diverges {
 			failed = true // nothing to wait for: the client has to truncate first
 		}
-		read := engine.ReadPart{Log: log, Offset: part.Offset, BytesMax: part.BytesMax}
+		read := f.addRead()
+		read.Log, read.Offset, read.BytesMax = log, part.Offset, part.BytesMax
 		if part.Diverges {
 			read.BytesMax = 0
 		}
-		f.read.Parts = append(f.read.Parts, read)
 		f.partOf = append(f.partOf, i)
 	}
 	if len(f.read.Parts) == 0 {
@@ -138,6 +140,19 @@ func (f *Fetch) Start(ctx context.Context) {
 	f.read.Done = f.answered
 	f.started.Store(true)
 	f.broker.engine.Read(&f.read)
+}
+
+// addRead appends a part to what the engine is asked for. It keeps the memory of
+// the list of batches that the part had in an earlier life.
+func (f *Fetch) addRead() *engine.ReadPart {
+	parts := f.read.Parts
+	if len(parts) < cap(parts) {
+		parts = parts[:len(parts)+1]
+	} else {
+		parts = append(parts, engine.ReadPart{})
+	}
+	f.read.Parts = parts
+	return &parts[len(parts)-1]
 }
 
 // Cancel makes a parked fetch answer now. One that comes while Start still runs may

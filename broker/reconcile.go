@@ -20,6 +20,11 @@ const (
 	logChangesParallel = 16
 	// offlineRetryInterval is the time between two attempts to open a log that failed.
 	offlineRetryInterval = 10 * time.Second
+	// partitionEpochUnmadeMax is the partition epoch up to which a log may never
+	// have been made: a topic begins at 0, and if the broker stops before it has
+	// made the logs, its next start raises that to 1. Above it a log that is missing is
+	// lost, and an empty one must not take its place.
+	partitionEpochUnmadeMax = 1
 	// tombstoneProposalTimeout bounds one report of removed logs; it is made again
 	// with the next change of the image, or after the next start.
 	tombstoneProposalTimeout = 30 * time.Second
@@ -47,8 +52,8 @@ func (r *reconciler) init(b *Broker) {
 }
 
 // Start carries out image as a whole and publishes it. Call it once, before
-// requests come and before Apply. Logs that exist should be open in the engine by now: one
-// that is not is made anew.
+// requests come and before Apply. Logs may be open in the engine already (their
+// epochs have to be known before the broker may lead); the others are opened or made.
 func (b *Broker) Start(ctx context.Context, image *meta.Image) error {
 	r := &b.reconciler
 	delta := meta.Delta{Index: image.Index}
@@ -183,8 +188,16 @@ func (r *reconciler) openLog(ctx context.Context, previous *Topic, topic *meta.T
 	log, open := b.engine.Log(id)
 	if !open {
 		label := fmt.Sprintf("%s-%d", topic.Name, partition.ID)
+		spec := engine.LogSpec{ID: id, Label: label, Config: config, Replica: b.options.NewReplica(label)}
 		var err error
-		log, err = b.engine.Create(ctx, engine.LogSpec{ID: id, Label: label, Config: config, Replica: b.options.NewReplica(label)})
+		if partition.PartitionEpoch > partitionEpochUnmadeMax {
+			log, err = b.engine.Open(ctx, spec)
+		} else {
+			log, err = b.engine.Create(ctx, spec)
+		}
+		if errors.Is(err, engine.ErrUnknownLog) {
+			return nil, fmt.Errorf("%w: it was there when the broker ran before; if its data is really gone, delete the topic", err)
+		}
 		if err != nil {
 			return nil, err
 		}
