@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,12 +115,16 @@ type producer struct {
 	client  *kgo.Client
 	slots   chan struct{} // one for each record in flight
 	failed  sync.Once     // the first failure tells it all
+	refused atomic.Bool   // a record failed: look for the broker before the next
 }
 
 // burst sends until ctx ends, then waits until everything sent was answered.
 func (p *producer) burst(ctx context.Context, t *testing.T, random *rand.Rand) {
 	s := p.subject
 	for {
+		if p.refused.Swap(false) {
+			p.awaitBroker(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			settle, cancel := context.WithTimeout(context.Background(), patience)
@@ -139,8 +144,24 @@ func (p *producer) burst(ctx context.Context, t *testing.T, random *rand.Rand) {
 				s.history.Acknowledge(name, Position{record.Partition, record.Offset})
 			case s.retries:
 				p.failed.Do(func() { t.Errorf("record %v of %s: %v", name, s.topic, err) })
+			default:
+				p.refused.Store(true)
 			}
 		})
+	}
+}
+
+// awaitBroker waits until the broker answers or ctx ends: a producer that does
+// not try again would otherwise fail a record every microsecond.
+func (p *producer) awaitBroker(ctx context.Context) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for p.client.Ping(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
 	}
 }
 

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlog/internal/ringlogtest"
+)
+
+// serveOnce runs the binary with arguments that must make it give up, and
+// returns its exit code and what it said.
+func serveOnce(t *testing.T, arguments ...string) (code int, complaint string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), ringlogtest.Binary(t), append([]string{"serve", "--memory", "256MiB"}, arguments...)...)
+	output, err := command.CombinedOutput()
+	if err == nil {
+		t.Fatalf("it ended well:\n%s", output)
+	}
+	return command.ProcessState.ExitCode(), string(output)
+}
+
+func TestASecondBrokerIsToldWhatToDo(t *testing.T) {
+	broker := ringlogtest.Start(t, ringlogtest.Options{})
+
+	code, complaint := serveOnce(t, "--data-dir", broker.DataDirectory, "--kafka-addr", "127.0.0.1:0", "--admin-addr", "off")
+	if code != int(exitFailed) || !strings.Contains(complaint, "choose another directory with --data-dir") {
+		t.Errorf("on the same directory: exit code %d, %s", code, complaint)
+	}
+	code, complaint = serveOnce(t, "--data-dir", t.TempDir(), "--kafka-addr", broker.Address, "--admin-addr", "off")
+	if code != int(exitFailed) || !strings.Contains(complaint, "choose another address with --kafka-addr") {
+		t.Errorf("on the same address: exit code %d, %s", code, complaint)
+	}
+}
+
+func TestTheFileIsReadAndFlagsWin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ringlog.toml")
+	if err := os.WriteFile(file, []byte("num.partitions = 5\nio = \"uring\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broker := ringlogtest.Start(t, ringlogtest.Options{IO: "portable", Flags: []string{"--config", file, "--json"}})
+	if log := broker.Log(); !strings.Contains(log, `"io":"portable"`) {
+		t.Errorf("the flag --io did not win over the file, or the log is not JSON:\n%s", log)
+	}
+	output, complaint, code := script{}.execute(t, strings.NewReader(""), "topic", "create", "five", "--brokers", broker.Address)
+	if code != exitOK {
+		t.Fatal(output, complaint)
+	}
+	output, complaint, _ = script{}.execute(t, strings.NewReader(""), "topic", "list", "--json", "--brokers", broker.Address)
+	var topics []topicSummary
+	if err := json.Unmarshal([]byte(output), &topics); err != nil || len(topics) != 1 || topics[0].Partitions != 5 {
+		t.Errorf("num.partitions of the file did not hold: %s%s", output, complaint)
+	}
+}
+
+func TestOperatorsSeeHealthAndMetrics(t *testing.T) {
+	broker := ringlogtest.Start(t, ringlogtest.Options{})
+	get := func(path string) (int, string) {
+		t.Helper()
+		response, err := http.Get("http://" + broker.AdminAddress + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(body)
+	}
+	if status, body := get("/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz answers %d: %s", status, body)
+	}
+	if status, body := get("/metrics"); status != http.StatusOK || !strings.Contains(body, "ringlog_") {
+		t.Errorf("/metrics answers %d: %.300s", status, body)
+	}
+	broker.Stop()
+}
+
+// TestProduceEndsWhenTheBrokerIsGone: a command that cannot go on says so within
+// its time limit, with what is known of the records.
+func TestProduceEndsWhenTheBrokerIsGone(t *testing.T) {
+	broker := ringlogtest.Start(t, ringlogtest.Options{})
+	if _, complaint, code := (script{}).execute(t, strings.NewReader(""), "topic", "create", "orders", "--brokers", broker.Address); code != exitOK {
+		t.Fatal(complaint)
+	}
+	reader, writer := io.Pipe()
+	type outcome struct {
+		output, complaint string
+		code              exitCode
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		output, complaint, code := script{}.execute(t, reader, "produce", "orders", "--brokers", broker.Address, "--timeout", "2s", "--linger", "0s")
+		ended <- outcome{output, complaint, code}
+	}()
+	if _, err := io.WriteString(writer, "first\n"); err != nil {
+		t.Fatal(err)
+	}
+	awaitRecords(t, broker, 1)
+	broker.Kill()
+	if _, err := io.WriteString(writer, "second\n"); err != nil {
+		t.Fatal(err)
+	}
+	got := <-ended
+	if got.code != exitUnreachable || !strings.Contains(got.output, "1 records to orders") || !strings.Contains(got.complaint, "look before sending them again") {
+		t.Errorf("exit code %d\n%s%s", got.code, got.output, got.complaint)
+	}
+	writer.Close()
+}
+
+// awaitRecords waits until topic orders holds so many records.
+func awaitRecords(t *testing.T, broker *ringlogtest.Broker, count int) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for range 3000 {
+		output, _, _ := script{}.execute(t, strings.NewReader(""), "consume", "orders", "--until", "end", "--brokers", broker.Address)
+		if strings.Count(output, "\n") >= count {
+			return
+		}
+		<-again.C
+	}
+	t.Fatalf("orders never held %d records", count)
+}
+
+func TestVersionIsWhatWasBuilt(t *testing.T) {
+	output, err := exec.Command(ringlogtest.Binary(t), "version", "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report versionReport
+	if err := json.Unmarshal(output, &report); err != nil || report.Go == "" || report.Platform == "" || report.Version == "" {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
