@@ -102,6 +102,9 @@ type flight struct {
 // operation that was in flight when the power went may be used on another Disk.
 var disks atomic.Uint64
 
+// scribble is what the buffer of a Read holds until the Read completes.
+var scribble = page{0: 0xA5, disk.BlockBytes / 2: 0x5A, disk.BlockBytes - 1: 0xA5}
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // New returns an empty Disk.
@@ -197,8 +200,8 @@ func (d *Disk) newFlight(op *disk.Operation) *flight {
 	case disk.Write:
 		f.sum = crc32.Checksum(op.Buffer, castagnoli)
 	case disk.Read:
-		for i := range op.Buffer {
-			op.Buffer[i] = 0xA5
+		for rest := op.Buffer; len(rest) > 0; {
+			rest = rest[copy(rest, scribble[:]):]
 		}
 	}
 	for _, rule := range d.faults {

@@ -134,11 +134,13 @@ func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.
 				deadline = now.Add(timeout)
 			}
 			left = max(0, deadline.Sub(now))
+			expired = left == 0 // one last look, whatever the kernel says then
 		}
-		var err error
-		if expired, err = d.sleep(left); err != nil {
+		timedOut, err := d.sleep(left)
+		if err != nil {
 			return finished, d.breakDown(err)
 		}
+		expired = expired || timedOut
 	}
 }
 
@@ -183,7 +185,9 @@ func (d *Disk) sleep(timeout time.Duration) (expired bool, err error) {
 	err = d.ring.enter(d.ring.unsubmitted(), least, timeout)
 	if stalled(err) {
 		// Completions free what is short; meanwhile a wake is noticed late, not lost.
-		err = d.ring.enter(0, 1, stallPause)
+		if err = d.ring.enter(0, 1, stallPause); stalled(err) {
+			time.Sleep(stallPause)
+		}
 		if errors.Is(err, syscall.ETIME) || stalled(err) {
 			err = nil
 		}

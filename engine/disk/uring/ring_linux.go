@@ -45,6 +45,10 @@ type ring struct {
 	// the ring is on the heap, which does not move as a stack does.
 	argument waitArgument
 	timeout  timespec
+
+	// refuse, when a test sets it, answers an enter in the kernel's place with
+	// what it returns, if that is an error: shortages cannot be had on demand.
+	refuse func() error
 }
 
 // newRing sets up a ring of about count submission entries, still disabled.
@@ -150,6 +154,11 @@ func (r *ring) mustEnter() bool {
 // unix.Syscall6 tells the scheduler that the thread may block, so that other
 // goroutines run; RawSyscall6 would stop the world's wheels.
 func (r *ring) enter(submit, least uint32, timeout time.Duration) error {
+	if r.refuse != nil {
+		if err := r.refuse(); err != nil {
+			return err
+		}
+	}
 	atomic.StoreUint32(r.sqTail, r.sqNext) // the kernel may read the entries from here on
 	flags := uintptr(enterGetEvents)
 	var argument, size uintptr
