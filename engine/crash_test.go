@@ -378,6 +378,13 @@ func (v *voyage) live(crashAt, steps int, cutSeed uint64) error {
 	return nil
 }
 
+// closePools unmaps the voyage's memory: thousands of them in one process
+// would otherwise keep a huge page or two each. What a failed voyage still holds stays mapped.
+func (v *voyage) closePools() {
+	_ = v.tail.Close()
+	_ = v.cold.Close()
+}
+
 // again recovers once more from a copy of the disk as it is now and compares.
 func (v *voyage) again(found []record.Batch) error {
 	other := *v
@@ -385,6 +392,7 @@ func (v *voyage) again(found []record.Batch) error {
 	other.disk = v.disk.Crash(v.rand.Uint64())
 	other.step = nil
 	other.tail, other.cold = buffer.NewPool("tail", 1<<20), buffer.NewPool("cold", 1<<20)
+	defer other.closePools() // deferred calls run last in, first out: after Abandon
 	if err := other.boot(); err != nil {
 		return fmt.Errorf("second recovery: %w", err)
 	}
@@ -407,6 +415,7 @@ func (v *voyage) again(found []record.Batch) error {
 // sailSeed runs one seed: a few lives, each ended by a power cut.
 func sailSeed(seed uint64, f faults) (*voyage, error) {
 	v := newVoyage(seed)
+	defer v.closePools()
 	v.faults = f
 	for life := range 4 {
 		crashAt := 0
