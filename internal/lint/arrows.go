@@ -25,6 +25,7 @@ var arrows = []arrow{
 	{"buffer/...", nil, "buffer is a leaf: it knows memory and nothing of what is kept there"},
 	{"meta/...", nil, "meta is a leaf: an image, its deltas and the commands that change it"},
 	{"engine/disk/...", []string{"engine/disk/..."}, "the disk seam is a leaf: it moves aligned bytes and knows no log"},
+	{"engine/crashtest/...", []string{"engine/...", "replica", "record", "buffer"}, "crashes are explored in the engine with the replica that it will run, and nothing above"},
 	{"engine/...", []string{"engine/...", "record", "buffer"}, "the engine knows no broker, replica or cluster: declare an interface in engine and let server wire it"},
 	{"frontend", []string{"buffer"}, "the seam between network and protocols knows neither"},
 	{"net/...", []string{"frontend", "buffer"}, "the network moves frames and knows no protocol: what it needs of one belongs in package frontend"},
@@ -57,6 +58,7 @@ func arrowOf(name string) (arrow, bool) {
 	return arrow{}, false
 }
 
+// allows says whether an arrow leads to a package, in one step.
 func (a arrow) allows(name string) bool {
 	return matches(a.from, name) || matchesAny(a.to, name) || matchesAny(innards, name)
 }

@@ -63,8 +63,9 @@ func checkTestSkip(t *Tree) (findings []Finding) {
 }
 
 // testingCalls shows every call of a method of a *testing.T, B, F or a
-// testing.TB that is a function's parameter. (Property tests have a T of their
-// own, whose Skip only gives up a draw.)
+// testing.TB that is a function's parameter. A fuzz target's T is none of them,
+// like the T that property tests have of their own: its Skip only gives up an
+// input.
 func (f *GoFile) testingCalls(show func(call *ast.CallExpr, method string)) {
 	var walk func(node ast.Node, parameters map[string]bool)
 	walk = func(node ast.Node, parameters map[string]bool) {
@@ -79,10 +80,17 @@ func (f *GoFile) testingCalls(show func(call *ast.CallExpr, method string)) {
 				walk(inner.Body, f.testingParameters(inner.Type, parameters))
 				return false
 			case *ast.CallExpr:
-				if selector, ok := inner.Fun.(*ast.SelectorExpr); ok {
-					if on, ok := selector.X.(*ast.Ident); ok && parameters[on.Name] {
-						show(inner, selector.Sel.Name)
-					}
+				selector, ok := inner.Fun.(*ast.SelectorExpr)
+				if !ok {
+					break
+				}
+				on, ok := selector.X.(*ast.Ident)
+				switch {
+				case !ok || !parameters[on.Name]:
+				case selector.Sel.Name == "Fuzz":
+					return false
+				default:
+					show(inner, selector.Sel.Name)
 				}
 			}
 			return true
