@@ -29,7 +29,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -73,6 +72,7 @@ type Disk struct {
 	chance   *dice     // decides everything else, so that a fault does not change the order
 	queued   []*flight // submitted, not handed over
 	flying   []*flight // handed over
+	heldBack int       // of flying: those with a delay
 	ended    []*disk.Operation
 	steps    int
 	crashAt  int
@@ -246,6 +246,11 @@ func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.
 	if d.crashed.Load() {
 		return finished, ErrCrashed
 	}
+	for _, f := range d.queued {
+		if f.delay > 0 {
+			d.heldBack++
+		}
+	}
 	d.flying = append(d.flying, d.queued...)
 	d.queued = d.queued[:0]
 	count := 0
@@ -261,7 +266,9 @@ func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.
 		d.takeWake()
 	}
 	for i := range count {
-		if i > 0 && d.allHeldBack() || !d.completeOne() {
+		// The first completion passes over what is held back, or the disk
+		// would stand still when nothing else is in flight.
+		if i > 0 && len(d.flying) == d.heldBack || !d.completeOne() {
 			break
 		}
 	}
@@ -290,42 +297,61 @@ func (d *Disk) completions(mayBeNone bool) int {
 	return 1
 }
 
-// allHeldBack says whether nothing may complete yet. The first completion of a
-// Wait passes over it, or the disk would stand still.
-func (d *Disk) allHeldBack() bool {
-	return !slices.ContainsFunc(d.flying, func(f *flight) bool { return f.delay <= 0 })
-}
-
 // completeOne completes one operation that is not held back, or the one held
 // back least when all are; false when the power went off before.
 func (d *Disk) completeOne() bool {
 	if !d.step() {
 		return false
 	}
-	var free []int
-	least := 0
-	for i, f := range d.flying {
-		if f.delay <= 0 {
-			free = append(free, i)
-		}
-		if f.delay < d.flying[least].delay {
-			least = i
-		}
-	}
-	pick := least
-	if len(free) > 0 {
-		pick = free[0]
-		if !d.options.InOrder {
-			pick = free[d.order.IntN(len(free))]
-		}
-	}
+	pick := d.pick()
 	f := d.flying[pick]
 	d.flying = append(d.flying[:pick], d.flying[pick+1:]...)
+	if f.delay > 0 {
+		d.heldBack--
+	}
 	for _, other := range d.flying {
-		other.delay--
+		if d.heldBack == 0 {
+			break
+		}
+		if other.delay > 0 {
+			if other.delay--; other.delay == 0 {
+				d.heldBack--
+			}
+		}
 	}
 	d.complete(f)
 	return true
+}
+
+// pick chooses which operation in flight completes.
+func (d *Disk) pick() int {
+	free := len(d.flying) - d.heldBack
+	if free == 0 {
+		least := 0
+		for i, f := range d.flying {
+			if f.delay < d.flying[least].delay {
+				least = i
+			}
+		}
+		return least
+	}
+	nth := 0
+	if !d.options.InOrder {
+		nth = d.order.IntN(free)
+	}
+	if d.heldBack == 0 {
+		return nth
+	}
+	for i, f := range d.flying {
+		if f.delay > 0 {
+			continue
+		}
+		if nth == 0 {
+			return i
+		}
+		nth--
+	}
+	panic("crash: the operations held back were counted wrong")
 }
 
 // complete carries out f and gives its operation back.

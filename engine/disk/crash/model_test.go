@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -102,9 +103,10 @@ func (o *oracle) check(t *rapid.T, d *crash.Disk) {
 		}
 		for b, values := range o.possible[f] {
 			block := data[b*disk.BlockBytes : (b+1)*disk.BlockBytes]
-			for at := range block {
-				if value := block[at-at%disk.SectorBytes]; block[at] != value || !slices.Contains(values, value) {
-					t.Fatalf("file %d, block %d, byte %d holds %d (its sector begins with %d), possible are %v", f, b, at, block[at], value, values)
+			for at := 0; at < len(block); at += disk.SectorBytes {
+				sector := block[at : at+disk.SectorBytes]
+				if bytes.Count(sector, sector[:1]) != len(sector) || !slices.Contains(values, sector[0]) {
+					t.Fatalf("file %d, block %d, sector at %d holds %d, possible are %v", f, b, at, sector[0], values)
 				}
 			}
 		}
