@@ -37,6 +37,14 @@ func New(options Options) (*Engine, error) {
 
 // loop does turns until the shard is over.
 func (e *Engine) loop() {
+	// A ring locks its thread once more at its first Wait, and a coroutine cannot be
+	// resumed under another count of locks than it was made under: that Wait
+	// comes before the first job.
+	if finished, err := e.shard.disk.Wait(nil, 0); err != nil || len(finished) > 0 {
+		e.options.Logger.Error("the engine cannot use its disk and ends", "error", err)
+		e.finish(err)
+		return
+	}
 	for {
 		err := e.shard.turn(-1)
 		if err != nil {

@@ -117,8 +117,11 @@ func (s *shard) turn(wait time.Duration) error {
 	return nil
 }
 
-// closeDisk gives the disk back after an orderly close.
+// closeDisk gives the disk back after an orderly close. Jobs that still wait, such
+// as slow removals, end before: the disk unlocks its thread when it closes, and a coroutine
+// cannot be resumed under another lock than it was made under.
 func (s *shard) closeDisk() {
+	s.abandonJobs()
 	if err := s.disk.Close(); err != nil {
 		s.logger.Warn("the disk does not close cleanly", "shard", s.number, "error", err)
 	}

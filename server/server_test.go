@@ -154,3 +154,30 @@ func get(t *testing.T, s *Server, path string) (body string, status int) {
 	}
 	return string(text), response.StatusCode
 }
+
+// Removing files takes its time; a broker that stops does not wait for it, and the next
+// one finishes the work.
+func TestABrokerStopsWhileTopicsAreBeingRemoved(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, testConfig(t, dir))
+	admin := kadm.NewClient(client(t, s))
+	for n := range 8 {
+		name := fmt.Sprintf("gone-%d", n)
+		if _, err := admin.CreateTopic(t.Context(), 2, 1, nil, name); err != nil {
+			t.Fatal(err)
+		}
+		if err := client(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: name, Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 8 {
+		if _, err := admin.DeleteTopics(t.Context(), fmt.Sprintf("gone-%d", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop(t, s)
+	s = start(t, testConfig(t, dir))
+	if count := s.controller.Image().TopicCount(); count != 0 {
+		t.Errorf("%d topics came back", count)
+	}
+}
