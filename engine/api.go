@@ -83,6 +83,8 @@ type Options struct {
 	// Monotonic is a clock that never steps back; nil is the system's.
 	Monotonic func() time.Duration
 	Logger    *slog.Logger
+
+	faults faults // of tests; see Breaking
 }
 
 // Append is one batch for one log.

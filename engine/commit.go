@@ -115,7 +115,9 @@ func (s *shard) startFlush() {
 			c.capture(one)
 		}
 	} else {
-		c.op.Kind = disk.SyncFilesystem
+		if !s.faults.flushOneFile {
+			c.op.Kind = disk.SyncFilesystem
+		}
 		for _, l := range c.logs {
 			c.capture(l) // relaxed ones too: it costs them nothing
 		}

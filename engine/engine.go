@@ -97,6 +97,7 @@ func newEngine(options Options) (*Engine, error) {
 	}
 	e.inbox.wake = d.Wake
 	e.shard = newShard(0, d, options, &e.inbox, &e.counters)
+	e.shard.faults = options.faults
 	e.shard.registry = &e.registry
 	// Whoever was refused memory is told when some comes back.
 	notify := func() { e.inbox.send(message{}) }

@@ -1,7 +1,9 @@
 package engine
 
+import "ringlog/engine/internal/rule"
+
 // faults switches off single rules of architecture.md section 3 so that a test can show
-// that it notices. All false in every program; only this package's tests set them.
+// that it notices. All false in every program; only tests of this tree can set them.
 type faults struct {
 	flushCoversInFlight   bool // rule 2: a flush releases writes that were in flight when it was submitted
 	releaseOutOfOrder     bool // rule 2: a completed write releases bytes above an earlier one that has not
@@ -18,4 +20,45 @@ type faults struct {
 	trustIndex            bool // rule 12: side state above the recovered end is used
 	forgetCut             bool // rule 7: the state "cutting" is not recorded
 	recycleBeforeManifest bool // rule 8: a segment is reused before the manifest forgets it
+	acknowledgeWritten    bool // rule 1: what is written counts as durable
+	flushOneFile          bool // rule 2: one file's flush stands for those of all
+	skipFileFlush         bool // rule 6: a file that replaces another is not flushed before its rename
+	publishStartEarly     bool // rule 6: a new start offset is published before the manifest has it
+	flushActiveOnly       bool // rule 9: recovery flushes the last segment alone
+	trustNames            bool // rule 9: recovery builds on names that it did not make durable
+	keepSideState         bool // rule 12: a truncation leaves the replica what it knew of batches that are gone
+}
+
+// Breaking returns options under which an engine does not keep a rule.
+func (o Options) Breaking(r rule.Rule) Options {
+	*o.faults.of(r) = true
+	return o
+}
+
+// of returns the switch of a rule.
+func (f *faults) of(r rule.Rule) *bool {
+	return map[rule.Rule]*bool{
+		rule.FlushCoversInFlight:   &f.flushCoversInFlight,
+		rule.ReleaseOutOfOrder:     &f.releaseOutOfOrder,
+		rule.AcknowledgeWritten:    &f.acknowledgeWritten,
+		rule.FlushOneFile:          &f.flushOneFile,
+		rule.CountShortWrites:      &f.countShortWrites,
+		rule.AcknowledgeUnnamed:    &f.ackUnnamedSegment,
+		rule.SkipDirectorySync:     &f.skipDirectorySync,
+		rule.SkipFileFlush:         &f.skipFileFlush,
+		rule.PublishStartEarly:     &f.publishStartEarly,
+		rule.RetryFailedFlush:      &f.retryFailedFlush,
+		rule.KeepLeftovers:         &f.keepLeftovers,
+		rule.TrustCheckpointEnd:    &f.trustCheckpointEnd,
+		rule.OpenBeforeFlush:       &f.openBeforeFlush,
+		rule.FlushActiveOnly:       &f.flushActiveOnly,
+		rule.TrustNames:            &f.trustNames,
+		rule.IgnoreLimit:           &f.ignoreLimit,
+		rule.OverlapTailBlock:      &f.overlapTailBlock,
+		rule.SealBeforeFlush:       &f.sealBeforeFlush,
+		rule.TrustIndex:            &f.trustIndex,
+		rule.KeepSideState:         &f.keepSideState,
+		rule.ForgetCut:             &f.forgetCut,
+		rule.RecycleBeforeManifest: &f.recycleBeforeManifest,
+	}[r]
 }

@@ -248,7 +248,7 @@ func (j *job) replaceFile(directory, name, temporary string, content []byte, syn
 		return err
 	}
 	err = j.writeAll(file, data, 0)
-	if err == nil {
+	if err == nil && !j.shard.faults.skipFileFlush {
 		err = j.flush(file)
 	}
 	if closeErr := j.close(file); err == nil {

@@ -138,6 +138,9 @@ func (l *Log) publish() {
 	l.published.written.Store(l.written)
 	l.published.durable.Store(l.durable)
 	l.published.highWatermark.Store(l.highWatermark)
+	if l.shard.faults.publishStartEarly {
+		l.startDurable = l.start
+	}
 	l.published.start.Store(l.startDurable)
 }
 
@@ -152,6 +155,9 @@ func (l *Log) change() {
 // advance derives the published frontiers from what is written and flushed.
 func (l *Log) advance() {
 	written, durable := l.completed.offset, l.flushed.offset
+	if l.shard.faults.acknowledgeWritten {
+		durable = written
+	}
 	if !l.shard.faults.ackUnnamedSegment {
 		if first := l.firstUnnamed(); first != nil {
 			written, durable = min(written, first.BaseOffset), min(durable, first.BaseOffset)

@@ -139,8 +139,10 @@ func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
 	}
 	// After a kill the names that are found may be in memory only. They are made
 	// durable first: what this manifest does not name, the one before it may.
-	if err := l.syncDirectory(j); err != nil {
-		return err
+	if !l.shard.faults.trustNames {
+		if err := l.syncDirectory(j); err != nil {
+			return err
+		}
 	}
 	removed := false
 	for _, entry := range entries {
@@ -337,7 +339,7 @@ func (r *recovery) settle(j *job) error {
 	// Not the active segment alone: after a kill, what the ones before it got
 	// last may be in memory only.
 	for _, f := range append([]*segmentFile(nil), l.segments...) {
-		if f.Sealed {
+		if f.Sealed || f != l.active && l.shard.faults.flushActiveOnly {
 			continue
 		}
 		if err := l.shard.files.open(j, f); err != nil {

@@ -64,9 +64,11 @@ func (l *Log) runTruncate(j *job) error {
 	}
 	// What the replica knows of producers is of batches that are gone: it starts
 	// over from a snapshot below the cut, as a recovery does.
-	r := recovery{log: l, snapshots: l.side.snapshots}
-	if err := r.replay(j); err != nil {
-		return err
+	if !l.shard.faults.keepSideState {
+		r := recovery{log: l, snapshots: l.side.snapshots}
+		if err := r.replay(j); err != nil {
+			return err
+		}
 	}
 	l.highWatermark = min(l.highWatermark, l.next.offset)
 	l.step(Event{Kind: EventTruncated})
