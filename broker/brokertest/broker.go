@@ -17,11 +17,18 @@ const NodeID = 1
 // the test. configs are the broker's configurations by Kafka's names.
 func Start(t testing.TB, store engine.API, configs map[string]string) (*broker.Broker, *Controller) {
 	t.Helper()
+	return StartAt(t, store, configs, "127.0.0.1", 9092)
+}
+
+// StartAt is Start for a broker that clients reach at host and port. The engine
+// is closed with the broker.
+func StartAt(t testing.TB, store engine.API, configs map[string]string, host string, port int32) (*broker.Broker, *Controller) {
+	t.Helper()
 	defaults, err := meta.NewDefaults(configs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller := NewController(NodeID, "127.0.0.1", 9092)
+	controller := NewController(NodeID, host, port)
 	b := broker.New(broker.Options{
 		NodeID:     NodeID,
 		Engine:     store,
@@ -33,7 +40,12 @@ func Start(t testing.TB, store engine.API, configs map[string]string) (*broker.B
 		t.Fatal(err)
 	}
 	controller.Changed = b.Apply
-	t.Cleanup(b.Close)
+	t.Cleanup(func() {
+		b.Close()
+		if err := store.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return b, controller
 }
 

@@ -28,7 +28,7 @@ type client struct {
 	session  frontend.Session
 	pool     *buffer.Pool
 	replies  chan []byte // nil when nobody reads them
-	closed   chan error // the reason given to Conn.Close; capacity 1
+	closed   chan error  // the reason given to Conn.Close; capacity 1
 	correlID int32
 
 	mu    sync.Mutex
@@ -257,4 +257,16 @@ func fetchRequest(version int16, topic string, id [16]byte, offset int64) *kmsg.
 	asked.Partitions = append(asked.Partitions, partition)
 	request.Topics = append(request.Topics, asked)
 	return request
+}
+
+// idempotentBatch builds a batch of one record from an idempotent producer.
+func idempotentBatch(producerID int64, sequence int32, value string) []byte {
+	var b record.Builder
+	b.Reset(record.BuilderOptions{Idempotent: true, ProducerID: producerID, BaseSequence: sequence})
+	b.Append(time.Now().UnixMilli(), nil, []byte(value))
+	built, err := b.Build()
+	if err != nil {
+		panic(err)
+	}
+	return bytes.Clone(built)
 }

@@ -1,0 +1,283 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// produceAll produces records synchronously and fails the test on any error.
+func (h *house) produceAll(c *kgo.Client, records ...*kgo.Record) {
+	h.t.Helper()
+	if err := c.ProduceSync(h.context(), records...).FirstErr(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// consume polls until it has count records.
+func (h *house) consume(c *kgo.Client, count int) (records []*kgo.Record) {
+	h.t.Helper()
+	ctx := h.context()
+	for len(records) < count {
+		fetches := c.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			h.t.Fatalf("after %d of %d records: %v", len(records), count, err)
+		}
+		records = append(records, fetches.Records()...)
+	}
+	return records
+}
+
+// 1C of kafka-map: offsets from 0 on, dense; records come back with key, value,
+// headers and timestamp, in every codec.
+func TestRecordsComeBackAsTheyWere(t *testing.T) {
+	h := startHouse(t, nil)
+	h.topic("orders", 1, nil)
+	base := time.UnixMilli(1_700_000_000_000)
+	var want []string
+	for i, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()} {
+		producer := h.client(kgo.ProducerBatchCompression(codec))
+		var records []*kgo.Record
+		for n := range 100 {
+			at := 100*i + n
+			records = append(records, &kgo.Record{Topic: "orders", Key: fmt.Appendf(nil, "key-%d", at), Value: fmt.Appendf(nil, "value-%d", at),
+				Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("v")}}, Timestamp: base.Add(time.Duration(at) * time.Second)})
+			want = append(want, fmt.Sprintf("%d key-%d value-%d h=v %d", at, at, at, base.UnixMilli()+int64(at)*1000))
+		}
+		h.produceAll(producer, records...)
+	}
+	consumer := h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}}))
+	for i, r := range h.consume(consumer, len(want)) {
+		got := fmt.Sprintf("%d %s %s %s=%s %d", r.Offset, r.Key, r.Value, r.Headers[0].Key, r.Headers[0].Value, r.Timestamp.UnixMilli())
+		if got != want[i] {
+			t.Fatalf("record %d is %q, want %q", i, got, want[i])
+		}
+	}
+}
+
+// black-box 1 to 3 and 7: a query by time lands on the record, also inside a
+// compressed batch; past the end there is none; -3 is the latest of all.
+func TestOffsetsByTimeAreExact(t *testing.T) {
+	h := startHouse(t, nil)
+	h.topic("orders", 1, nil)
+	producer := h.client(kgo.ProducerBatchCompression(kgo.ZstdCompression()))
+	var records []*kgo.Record
+	for n := 1; n <= 100; n++ { // timestamps 2, 4, ..., 200: out of order in one place
+		records = append(records, &kgo.Record{Topic: "orders", Value: []byte("x"), Timestamp: time.UnixMilli(int64(2 * n))})
+	}
+	records[49].Timestamp, records[50].Timestamp = records[50].Timestamp, records[49].Timestamp
+	h.produceAll(producer, records[:60]...)
+	h.produceAll(producer, records[60:]...)
+
+	raw := func(timestamp int64) (offset, at int64) {
+		request := kmsg.NewPtrListOffsetsRequest()
+		topic := kmsg.NewListOffsetsRequestTopic()
+		topic.Topic = "orders"
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Timestamp = timestamp
+		topic.Partitions = append(topic.Partitions, partition)
+		request.Topics = append(request.Topics, topic)
+		response, err := request.RequestWith(h.context(), producer)
+		if err == nil {
+			err = kerr.ErrorForCode(response.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := response.Topics[0].Partitions[0]
+		return p.Offset, p.Timestamp
+	}
+	for _, c := range []struct{ ask, offset, at int64 }{
+		{0, 0, 2}, {1, 0, 2}, {2, 0, 2}, {3, 1, 4}, {99, 49, 102}, {100, 49, 102}, {101, 49, 102}, {102, 49, 102}, {103, 51, 104}, {121, 60, 122}, {200, 99, 200},
+		{201, -1, -1}, {-3, 99, 200}, {-1, 100, -1}, {-2, 0, -1}, {-4, 0, -1}, {-5, -1, -1},
+	} {
+		if offset, at := raw(c.ask); offset != c.offset || at != c.at {
+			t.Errorf("timestamp %d finds offset %d at %d, want %d at %d", c.ask, offset, at, c.offset, c.at)
+		}
+	}
+}
+
+// An empty log has no latest timestamp, and starts where it ends.
+func TestOffsetsOfAnEmptyLog(t *testing.T) {
+	h := startHouse(t, nil)
+	h.topic("orders", 1, nil)
+	for name, list := range map[string]func(context.Context, ...string) (kadm.ListedOffsets, error){
+		"start": h.admin().ListStartOffsets, "end": h.admin().ListEndOffsets, "max": h.admin().ListMaxTimestampOffsets,
+	} {
+		listed, err := list(h.context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := listed.Lookup("orders", 0)
+		want := int64(0)
+		if name == "max" {
+			want = -1
+		}
+		if got.Err != nil || got.Offset != want {
+			t.Errorf("%s: offset %d, error %v, want %d", name, got.Offset, got.Err, want)
+		}
+	}
+}
+
+// 1E: a duplicate of a batch is acknowledged with the original's offset and not appended; a
+// gap in the sequence is OUT_OF_ORDER_SEQUENCE_NUMBER.
+func TestIdempotentProduceOnTheWire(t *testing.T) {
+	h := startHouse(t, nil)
+	topic := h.topic("orders", 1, nil)
+	client := h.client()
+	id, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(h.context(), client)
+	if err != nil || id.ErrorCode != 0 {
+		t.Fatal(err, id)
+	}
+	produce := func(sequence int32) (int64, int16) {
+		request := produceRequest(13, "", topic, idempotentBatch(id.ProducerID, sequence, "v"))
+		response, err := request.RequestWith(h.context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := response.Topics[0].Partitions[0]
+		return p.BaseOffset, p.ErrorCode
+	}
+	for _, c := range []struct {
+		sequence int32
+		offset   int64
+		code     int16
+	}{{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {1, 1, 0}, {2, 2, 0}, {9, -1, 45}, {3, 3, 0}} {
+		if offset, code := produce(c.sequence); offset != c.offset || code != c.code {
+			t.Errorf("sequence %d: offset %d, code %d; want %d, %d", c.sequence, offset, code, c.offset, c.code)
+		}
+	}
+}
+
+// KIP-320: epochs that the broker does not lead under are told apart; the end of
+// the present one is the end of the log.
+func TestEpochsAreCompared(t *testing.T) {
+	h := startHouse(t, nil)
+	id := h.topic("orders", 1, nil)
+	client := h.client()
+	h.produceAll(client, &kgo.Record{Topic: "orders", Value: []byte("a")}, &kgo.Record{Topic: "orders", Value: []byte("b")})
+	topic, _ := h.broker.Image().TopicByID(id)
+	led := topic.Partitions[0].LeaderEpoch
+
+	ask := func(current, epoch int32) kmsg.OffsetForLeaderEpochResponseTopicPartition {
+		request := kmsg.NewPtrOffsetForLeaderEpochRequest()
+		request.ReplicaID = -1
+		asked := kmsg.NewOffsetForLeaderEpochRequestTopic()
+		asked.Topic = "orders"
+		asked.Partitions = append(asked.Partitions, kmsg.OffsetForLeaderEpochRequestTopicPartition{CurrentLeaderEpoch: current, LeaderEpoch: epoch})
+		request.Topics = append(request.Topics, asked)
+		response, err := request.RequestWith(h.context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Topics[0].Partitions[0]
+	}
+	if got := ask(led, led); got.ErrorCode != 0 || got.LeaderEpoch != led || got.EndOffset != 2 {
+		t.Errorf("the present epoch: %+v, want its end at 2", got)
+	}
+	if got := ask(led+1, led); got.ErrorCode != kerr.UnknownLeaderEpoch.Code {
+		t.Errorf("a client ahead of us: %+v", got)
+	}
+	if got := ask(-1, led+5); got.ErrorCode != 0 || got.LeaderEpoch != -1 || got.EndOffset != -1 {
+		t.Errorf("an epoch that never was: %+v, want -1, -1", got)
+	}
+
+	fetch := fetchRequest(13, "", id, 2)
+	fetch.Topics[0].Partitions[0].LastFetchedEpoch = led
+	response, err := fetch.RequestWith(h.context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := response.Topics[0].Partitions[0]; got.ErrorCode != 0 || got.DivergingEpoch.EndOffset != -1 {
+		t.Errorf("KIP-595: an equal log is told to run apart: %+v", got)
+	}
+}
+
+// black-box 28 (KIP-74): one batch over the limits is returned whole; a second one is not.
+func TestOneBatchOverTheLimitIsReturnedWhole(t *testing.T) {
+	h := startHouse(t, nil)
+	large := "10000000"
+	h.topic("orders", 1, map[string]*string{"max.message.bytes": &large})
+	producer := h.client(kgo.ProducerBatchMaxBytes(8<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	for range 2 {
+		h.produceAll(producer, &kgo.Record{Topic: "orders", Value: make([]byte, 5<<20)})
+	}
+	consumer := h.client(kgo.FetchMaxPartitionBytes(1), kgo.FetchMaxBytes(1), kgo.BrokerMaxReadBytes(100<<20),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}}))
+	for i, r := range h.consume(consumer, 2) {
+		if r.Offset != int64(i) || len(r.Value) != 5<<20 {
+			t.Errorf("record %d has offset %d and %d bytes", i, r.Offset, len(r.Value))
+		}
+	}
+}
+
+// 1A N6: a consumer at the end gets a record that is produced while it waits.
+func TestConsumerAtTheEndIsWoken(t *testing.T) {
+	h := startHouse(t, nil)
+	h.topic("orders", 1, nil)
+	consumer := h.client(kgo.FetchMaxWait(patience), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().At(0)}}))
+	result := make(chan []*kgo.Record, 1)
+	go func() { result <- consumer.PollFetches(context.Background()).Records() }()
+	h.produceAll(h.client(), &kgo.Record{Topic: "orders", Value: []byte("x")})
+	select {
+	case records := <-result:
+		if len(records) != 1 || string(records[0].Value) != "x" {
+			t.Errorf("%d records", len(records))
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+	}
+}
+
+// Auto-creation as clients meet it: produce to a topic that nobody made.
+func TestProduceToATopicThatNobodyMade(t *testing.T) {
+	h := startHouse(t, nil)
+	producer := h.client(kgo.AllowAutoTopicCreation(), kgo.UnknownTopicRetries(-1))
+	h.produceAll(producer, &kgo.Record{Topic: "made-on-demand", Value: []byte("x")})
+	consumer := h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"made-on-demand": {0: kgo.NewOffset().AtStart()}}))
+	if got := h.consume(consumer, 1); string(got[0].Value) != "x" {
+		t.Errorf("consumed %q", got[0].Value)
+	}
+}
+
+// 1E: above max.message.bytes the client is told the limit by its name.
+func TestMessageTooLargeIsRefused(t *testing.T) {
+	h := startHouse(t, nil)
+	h.topic("orders", 1, nil)
+	producer := h.client(kgo.ProducerBatchMaxBytes(4<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	err := producer.ProduceSync(h.context(), &kgo.Record{Topic: "orders", Value: make([]byte, 2<<20)}).FirstErr()
+	if !errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("got %v, want MESSAGE_TOO_LARGE", err)
+	}
+}
+
+// Many partitions in one produce and one fetch, by the default idempotent client.
+func TestManyPartitionsInOneRequest(t *testing.T) {
+	h := startHouse(t, nil)
+	const partitions, each = 64, 20
+	h.topic("wide", partitions, nil)
+	producer := h.client()
+	var records []*kgo.Record
+	for n := range partitions * each {
+		records = append(records, &kgo.Record{Topic: "wide", Partition: int32(n % partitions), Value: fmt.Appendf(nil, "%d", n)})
+	}
+	h.produceAll(producer, records...)
+	all := make(map[int32]kgo.Offset)
+	for p := range int32(partitions) {
+		all[p] = kgo.NewOffset().AtStart()
+	}
+	next := make(map[int32]int64)
+	for _, r := range h.consume(h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"wide": all})), partitions*each) {
+		if r.Offset != next[r.Partition] || string(r.Value) != fmt.Sprint(int64(r.Partition)+r.Offset*partitions) {
+			t.Fatalf("partition %d offset %d holds %q, want offset %d", r.Partition, r.Offset, r.Value, next[r.Partition])
+		}
+		next[r.Partition]++
+	}
+}
