@@ -113,17 +113,15 @@ type voyage struct {
 	now    time.Duration
 	millis int64
 
-	step   *Stepper
-	log    *Log
-	count  uint64
-	flying []*flight
-	trace  []string
+	step  *Stepper
+	log   *Log
+	count uint64
+	trace []string
 }
 
 type flight struct {
 	group  AppendGroup
 	batch  record.Batch // a copy
-	closed bool
 	voyage *voyage
 }
 
@@ -449,7 +447,7 @@ func sailSeed(seed uint64, f faults) (*voyage, error) {
 }
 
 func TestPowerCuts(t *testing.T) {
-	first, count := uint64(1), uint64(300)
+	first, count := uint64(1), uint64(80)
 	if s := os.Getenv("RINGLOG_CRASH_SEED"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {

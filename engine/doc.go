@@ -1,0 +1,49 @@
+// Package engine is the storage engine: append-only logs of record batches on
+// one data directory, made durable by group commit. Package broker calls it
+// through [API]; package replica decides, through [Replica], what is appended and
+// what readers may see.
+//
+// # Ownership
+//
+// A shard owns a disk.Disk and the logs on it. Everything of a shard belongs to
+// the goroutine that calls its turn: the loop of an [Engine], locked to its
+// thread, or a test's own goroutine through a [Stepper]. Other goroutines send
+// messages through an inbox, read a Log's published frontiers, and hold counted
+// references to memory. There is no lock on the data path but the inbox's.
+//
+// # The life of a batch
+//
+//	Append ─▶ inbox ─▶ room? ─▶ Replica.Step ─▶ offset, copy into the tail
+//	                    │ no: waits for space or memory, in order
+//	                    ▼
+//	tail chunk ─▶ write ─▶ completed ─▶ flush ─▶ durable ─▶ Replica.Step ─▶ high watermark ─▶ readers, answers
+//
+//	offset    start ≤ high watermark ≤ durable ≤ written ≤ next
+//	bytes                              flushed ≤ completed ≤ submitted ≤ next
+//
+// Writes of a log complete in any order and count in order; a flush covers what
+// had completed when it was submitted; published frontiers stop at the first
+// segment whose name is not durable. That is all there is to "acknowledged means
+// durable", and each step is a comparison in write.go, commit.go or log.go.
+//
+// # A log
+//
+//	             Create            Lead, Append, Read, Truncate, ...
+//	  (nothing) ───────▶ open ◀──────────────────────────────────┐
+//	                      ▲ │ └──────────────────────────────────┘
+//	 Open: recover, flush │ │ write or flush failed      Delete, Close
+//	                      │ ▼                                 │
+//	           on disk ───┘ poisoned: reads only ─────────────┴──▶ closed
+//	              │ durable bytes are gone        ▲
+//	              └──────────▶ fenced ────────────┘
+//
+// # Work of several steps
+//
+// Whatever needs the disk more than once (open, roll, seal, truncate, retention,
+// checkpoint, reads behind the tail) is a job: straight-line code in a coroutine
+// on the shard's thread that gives the thread back at each wait (job.go). Appends,
+// writes and flushes are no jobs but a state machine that allocates nothing.
+//
+// How the files look is written in package segment, what decides in package
+// plan, how disks behave in package disk.
+package engine

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// KIP-74: the first batch is returned whole however small the limits, and no
+// other may exceed them; the same at the tail and on disk.
+func TestOnlyTheFirstBatchMayExceedTheLimit(t *testing.T) {
+	r, d := crashRig(t, LogConfig{}, nil)
+	all := r.fill(4, 5000)
+	for _, where := range []string{"tail", "disk"} {
+		got, err := r.read(0, 1)
+		if err != nil {
+			t.Fatal(where, err)
+		}
+		r.expect(all[:1], got)
+		if got, err = r.read(0, len(all[0])*2+10); err != nil {
+			t.Fatal(where, err)
+		}
+		r.expect(all[:2], got)
+		d = r.again(d, 3)
+	}
+}
+
+// A batch larger than what is read from disk at a time is still returned.
+func TestColdBatchLargerThanAPiece(t *testing.T) {
+	r, d := crashRig(t, LogConfig{}, nil)
+	all := r.fill(2, 3<<20)
+	r.again(d, 3)
+	r.expect(all, r.readAll(0))
+	if m := r.step.Metrics(); m.ColdReads == 0 || m.TailReads != 0 {
+		t.Fatalf("%d cold and %d tail reads", m.ColdReads, m.TailReads)
+	}
+}
+
+// Kafka's long poll: fetch.min.bytes and fetch.max.wait.ms.
+func TestReadWaitsForBytesOrTime(t *testing.T) {
+	r, _ := crashRig(t, LogConfig{}, nil)
+	ask := func(offset int64, minBytes int, wait time.Duration) (*Read, *int) {
+		done := new(int)
+		read := &Read{
+			Parts:    []ReadPart{{Log: r.log, Offset: offset, BytesMax: 1 << 20}},
+			BytesMax: 1 << 20, BytesMin: minBytes, Wait: wait,
+			Done: func(*Read) { *done++ },
+		}
+		r.step.Read(read)
+		r.settle()
+		return read, done
+	}
+	read, done := ask(0, 1500, 500*time.Millisecond)
+	if *done != 0 {
+		t.Fatal("an empty log answers at once")
+	}
+	r.fill(1, 1000)
+	if *done != 0 {
+		t.Fatal("answered with fewer bytes than asked for")
+	}
+	r.fill(1, 1000)
+	if *done != 1 || read.Parts[0].Bytes < 1500 {
+		t.Fatalf("done %d times, %d bytes", *done, read.Parts[0].Bytes)
+	}
+	read.Release()
+
+	read, done = ask(4, 1, 500*time.Millisecond)
+	r.pass(400 * time.Millisecond)
+	if *done != 0 {
+		t.Fatal("answered before its time")
+	}
+	r.pass(200 * time.Millisecond)
+	if *done != 1 || read.Parts[0].Bytes != 0 || read.Parts[0].Err != nil {
+		t.Fatalf("done %d times, %d bytes, %v", *done, read.Parts[0].Bytes, read.Parts[0].Err)
+	}
+	read.Release()
+
+	read, done = ask(4, 1, time.Hour)
+	r.step.Cancel(read)
+	r.settle()
+	if *done != 1 {
+		t.Fatal("a cancelled read is not answered")
+	}
+	read.Release()
+	r.step.Cancel(read) // harmless
+	r.settle()
+
+	read, done = ask(5, 1, time.Hour)
+	if *done != 1 || !errors.Is(read.Parts[0].Err, ErrOffsetOutOfRange) {
+		t.Fatalf("above the end: done %d times, %v", *done, read.Parts[0].Err)
+	}
+	read.Release()
+	read, done = ask(4, 1, time.Hour)
+	if err := r.step.Delete(context.Background(), r.id); err != nil {
+		t.Fatal(err)
+	}
+	if *done != 1 || !errors.Is(read.Parts[0].Err, ErrClosed) {
+		t.Fatalf("deleted: done %d times, %v", *done, read.Parts[0].Err)
+	}
+}
+
+// ListOffsets by time: the hint is at or below the first record with such a
+// timestamp, within an index interval.
+func TestTimeHints(t *testing.T) {
+	r, d := crashRig(t, LogConfig{SegmentBytes: 16 << 10, IndexIntervalBytes: 1024}, nil)
+	ctx := context.Background()
+	if _, ok, err := r.step.TimeHint(ctx, r.id, 0); ok || err != nil {
+		t.Fatalf("hint in an empty log: %v, %v", ok, err)
+	}
+	if _, ok, err := r.step.MaxTimestampHint(ctx, r.id); ok || err != nil {
+		t.Fatalf("largest timestamp of an empty log: %v, %v", ok, err)
+	}
+	stamps := make([]int64, 80)
+	for i := range stamps {
+		stamps[i] = int64(1000 + 10*i)
+		if i%7 == 0 {
+			stamps[i] -= 35 // out of order
+		}
+		if i == 33 {
+			stamps[i] = 1500
+		}
+		r.produce(batchOf(uint64(i), 1, 500, stamps[i]))
+	}
+	for _, when := range []string{"running", "restarted"} {
+		for ask := int64(900); ask < 1900; ask += 7 {
+			want := int64(-1)
+			for i, s := range stamps {
+				if s >= ask {
+					want = int64(i)
+					break
+				}
+			}
+			got, ok, err := r.step.TimeHint(ctx, r.id, ask)
+			if err != nil || ok != (want >= 0) {
+				t.Fatalf("%s: hint for %d: %v, %v; the first is at %d", when, ask, ok, err, want)
+			}
+			if ok && (got > want || want-got > 4) {
+				t.Fatalf("%s: hint for %d is %d, the first is at %d", when, ask, got, want)
+			}
+		}
+		if got, ok, err := r.step.MaxTimestampHint(ctx, r.id); err != nil || !ok || stamps[got] != 1790 {
+			t.Fatalf("%s: largest timestamp at %d (%v, %v)", when, got, ok, err)
+		}
+		d = r.again(d, 3)
+	}
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"ringlog/engine/segment"
+)
+
+// Kafka: a segment ends at segment.bytes and is named by its first offset.
+func TestSegmentsRollAtTheirSizeAndAreNamedByOffset(t *testing.T) {
+	r, d := crashRig(t, LogConfig{SegmentBytes: 16 << 10}, nil)
+	all := r.fill(60, 1000)
+	r.settle()
+	status, err := r.step.Status(context.Background(), r.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Segments) < 4 {
+		t.Fatalf("%d segments after 60 KB at segment.bytes of 16 KiB", len(status.Segments))
+	}
+	for _, s := range status.Segments {
+		name := r.path(segment.FileName(s.BaseOffset, segment.LogSuffix))
+		if _, err := d.ReadFile(name); err != nil {
+			t.Errorf("no file %s: %v", name, err)
+		}
+		if s.Bytes > 16<<10 {
+			t.Errorf("segment %d has %d bytes", s.BaseOffset, s.Bytes)
+		}
+	}
+	r.expect(all, r.readAll(0))
+	r.again(d, 3)
+	r.expect(all, r.readAll(0))
+}
+
+// Rule 4 of the sizing of Kafka's log: a batch larger than segment.bytes has a segment of its own.
+func TestBatchLargerThanASegment(t *testing.T) {
+	r, d := crashRig(t, LogConfig{SegmentBytes: 8 << 10}, nil)
+	all := append(r.fill(2, 500), r.fill(1, 100_000)...)
+	all = append(all, r.fill(2, 500)...)
+	r.expect(all, r.readAll(0))
+	r.again(d, 3)
+	r.expect(all, r.readAll(0))
+}
+
+// Start-up reads what lies above the side state, not the log.
+func TestSideStateBoundsRecovery(t *testing.T) {
+	r, d := crashRig(t, LogConfig{}, nil)
+	r.fill(3, 1<<20)
+	r.close()
+	r.on(d.Kill(1))
+	r.start()
+	r.open()
+	if m := r.step.Metrics(); m.RecoveredBytes > 64<<10 {
+		t.Fatalf("a clean start read %d bytes", m.RecoveredBytes)
+	}
+	if r.stub.restored != 3 || r.stub.replayed != 0 {
+		t.Fatalf("restored %d, replayed %d batches", r.stub.restored, r.stub.replayed)
+	}
+}
+
+// The engine keeps its descriptors within their bound (scenario 51).
+func TestFilesOpenAreBounded(t *testing.T) {
+	r, _ := crashRig(t, LogConfig{SegmentBytes: 8 << 10}, func(o *Options) { o.FilesOpenMax = 16 })
+	all := r.fill(300, 1000)
+	d := r.again(r.crashDisk(), 3)
+	r.expect(all, r.readAll(0))
+	if m := r.step.Metrics(); m.FilesOpen > 20 {
+		t.Fatalf("%d files are open", m.FilesOpen)
+	}
+	_ = d
+}
