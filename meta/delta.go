@@ -2,6 +2,7 @@ package meta
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -94,13 +95,8 @@ func compareBrokers(a, b *Broker) int { return cmp.Compare(a.ID, b.ID) }
 
 // equal compares all that a topic holds.
 func (t *Topic) equal(other *Topic) bool {
-	if t.Name != other.Name || t.ID != other.ID || t.Internal != other.Internal || len(t.Configs) != len(other.Configs) {
+	if t.Name != other.Name || t.ID != other.ID || t.Internal != other.Internal || !maps.Equal(t.Configs, other.Configs) {
 		return false
-	}
-	for name, value := range t.Configs {
-		if theirs, set := other.Configs[name]; !set || theirs != value {
-			return false
-		}
 	}
 	return slices.EqualFunc(t.Partitions, other.Partitions, func(a, b Partition) bool { return a.equal(&b) })
 }

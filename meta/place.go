@@ -49,7 +49,7 @@ func (p *placement) place(topic *NewTopic) ([][]int32, error) {
 			return nil, fmt.Errorf("%w: broker %d would hold %d replicas, its limit is %d", ErrTooManyPartitions, broker, p.held[broker]+added[broker], PartitionsPerBrokerMax)
 		}
 	}
-	for broker, count := range added {
+	for broker, count := range added { // any order: each broker's sum is its own
 		p.held[broker] += count
 	}
 	p.next += uint64(len(replicas))
