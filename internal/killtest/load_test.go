@@ -105,6 +105,14 @@ func (s *subject) create(t *testing.T, address string, first int32) {
 			client:  newClient(t, address, options...),
 			slots:   make(chan struct{}, inFlightMax),
 		})
+		if !s.retries {
+			continue
+		}
+		// A client asks for its producer id once, and gives up if the broker is
+		// killed right then. That is no promise of the broker's.
+		if _, _, err := s.producers[i].client.ProducerID(t.Context()); err != nil {
+			t.Fatalf("producer id for %s: %v", s.topic, err)
+		}
 	}
 }
 
