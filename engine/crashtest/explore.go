@@ -1,0 +1,246 @@
+package crashtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+
+	"ringlog/engine"
+	"ringlog/engine/disk/crash"
+)
+
+// Config says what to explore. Seed and Script decide everything.
+type Config struct {
+	Seed   uint64
+	Script Script
+
+	// Open starts an engine; tests of the tests start one that breaks a rule.
+	Open func(engine.Options) (*engine.Stepper, error)
+	// NewReplica makes the replica of a log.
+	NewReplica func() engine.Replica
+
+	// Chance is how likely each state of the disk is looked at; 1 is all of them.
+	Chance float64
+	// Cuts and Kills is how many outcomes of a power cut and of a kill are tried at
+	// each state that is looked at.
+	Cuts  int
+	Kills int
+	// Depth is how many crashes lie inside each other, the first in the
+	// script and the others each in a recovery; at least 1. Nested is how likely
+	// each state of a recovery is looked at.
+	Depth  int
+	Nested float64
+
+	// Trace keeps what happened, for a failure's report.
+	Trace bool
+}
+
+// Result is what an exploration did.
+type Result struct {
+	Points  int   // crashes recovered from
+	Depths  []int // the same by depth: [0] in the script, [1] in a recovery from one of those, ...
+	Acked   int   // appends acknowledged in the script
+	States  int   // of the disk, seen in the script
+	Failure *Failure
+}
+
+// Failure is a broken promise.
+type Failure struct {
+	Seed   uint64
+	Script Script
+	Err    error
+	Trace  []string
+}
+
+// Error tells what was broken, and what led to it when it was traced.
+func (f *Failure) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, script: %s\n%v", f.Seed, f.Script, f.Err)
+	for _, line := range f.Trace {
+		b.WriteString("\n  ")
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// explorer is one exploration.
+type explorer struct {
+	config      Config
+	dice        *rand.Rand
+	submissions *submissions
+	producerID  int64
+	result      Result
+	failure     error
+	trace       []string
+}
+
+// Explore runs the script and every crash that config asks for.
+func Explore(config Config) (result Result) {
+	x := &explorer{
+		config:      config,
+		dice:        rand.New(rand.NewPCG(config.Seed, 2)),
+		submissions: newSubmissions(),
+		result:      Result{Depths: make([]int, config.Depth+1)},
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			x.failure = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		if x.failure != nil {
+			x.result.Failure = &Failure{Seed: config.Seed, Script: config.Script, Err: x.failure, Trace: x.trace}
+		}
+		result = x.result
+	}()
+	if err := x.run(); err != nil {
+		_ = x.fail(err)
+	}
+	return
+}
+
+// run is the script, in one life after another.
+func (x *explorer) run() error {
+	l := x.newLife(crash.New(crash.Options{Seed: x.config.Seed}), nil, 0, false)
+	if err := l.start(); err != nil {
+		return err
+	}
+	l.recovered = true
+	err := l.create()
+	for _, op := range x.config.Script {
+		if err != nil {
+			break
+		}
+		l, err = l.perform(op)
+	}
+	if err == nil {
+		err = l.finish()
+	}
+	x.result.Acked += l.acked
+	if endErr := l.end(); err == nil {
+		err = endErr
+	}
+	return err
+}
+
+// finish comes to rest, compares, closes, and recovers once more.
+func (l *life) finish() error {
+	if err := l.settle(); err != nil {
+		return err
+	}
+	for _, g := range l.logs {
+		if g.log != nil {
+			if err := l.readBack(g); err != nil {
+				return err
+			}
+		}
+	}
+	next, err := l.restart()
+	if err != nil {
+		return err
+	}
+	return next.end()
+}
+
+// at is called at every state of the disk in the life l.
+func (x *explorer) at(l *life) error {
+	if x.failure != nil {
+		return crash.ErrCrashed
+	}
+	chance := x.config.Nested
+	if l.depth == 0 {
+		x.result.States++
+		chance = x.config.Chance
+	}
+	if l.depth >= x.config.Depth || chance < 1 && x.dice.Float64() >= chance {
+		return nil
+	}
+	cuts, kills := x.config.Cuts, x.config.Kills
+	if l.depth > 0 { // one is enough inside a recovery: there are many of those
+		cuts, kills = 1, 0
+		if x.dice.IntN(4) == 0 {
+			cuts, kills = 0, 1
+		}
+	}
+	for i := range cuts + kills {
+		if err := x.branch(l, i >= cuts); err != nil {
+			return x.fail(err)
+		}
+	}
+	return nil
+}
+
+// branch recovers from a crash of l at this moment, and looks at everything.
+func (x *explorer) branch(l *life, kill bool) error {
+	marked, submitted := len(x.trace), len(x.submissions.all)
+	x.result.Points++
+	x.result.Depths[l.depth]++
+	// What a kill leaves of a disk that came out of a power cut is no more than
+	// what the cut left, until a recovery has flushed it.
+	next := x.newLife(l.outcome(kill), l.expectations(), l.depth+1, kill && (l.recovered || l.killed))
+	next.clock, next.wall = l.clock, l.wall
+	err := next.lookAround()
+	if endErr := next.end(); err == nil {
+		err = endErr
+	}
+	if err == nil && x.failure == nil {
+		x.trace = x.trace[:marked]
+		x.submissions.forget(submitted)
+	}
+	return err
+}
+
+// lookAround recovers, and tries what clients would do next.
+func (l *life) lookAround() error {
+	if err := l.recover(); err != nil {
+		return err
+	}
+	l.recovered = true
+	for _, g := range l.logs {
+		if g.log == nil {
+			continue
+		}
+		if err := l.retryAll(g); err != nil {
+			return fmt.Errorf("after the recovery of %s: %w", g.label, err)
+		}
+	}
+	return nil
+}
+
+// fail ends the exploration. It returns an error that ends a disk.
+func (x *explorer) fail(err error) error {
+	if x.failure == nil && !errors.Is(err, crash.ErrCrashed) {
+		x.failure = err
+	}
+	return crash.ErrCrashed
+}
+
+func (x *explorer) draw() uint64 { return x.dice.Uint64() }
+
+func (x *explorer) newProducerID() int64 {
+	x.producerID++
+	return x.producerID
+}
+
+// note writes a line into the trace.
+func (x *explorer) note(l *life, format string, arguments ...any) {
+	if x.config.Trace {
+		x.trace = append(x.trace, strings.Repeat("    ", l.depth)+fmt.Sprintf(format, arguments...))
+	}
+}
+
+// noteFound writes what a recovery found, and what was expected.
+func (x *explorer) noteFound(l *life, g *logLife, f engine.Frontiers, found []placement) {
+	if !x.config.Trace {
+		return
+	}
+	var b strings.Builder
+	for _, p := range found {
+		fmt.Fprintf(&b, " %d:#%d", p.base, p.batch.number)
+		if p.batch.producer >= 0 {
+			fmt.Fprintf(&b, "(%d/%d)", p.batch.producer, p.batch.sequence)
+		}
+	}
+	x.note(l, "%s recovered to [%d, %d), promised [%d, %d) after a cut and %d after a kill (it was a kill: %v):%s",
+		g.label, f.Start, f.Next, g.start, g.must, g.mustKill, l.killed, b.String())
+}

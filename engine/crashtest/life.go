@@ -1,0 +1,362 @@
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"ringlog/buffer"
+	"ringlog/engine"
+	"ringlog/engine/disk"
+	"ringlog/engine/disk/crash"
+	"ringlog/record"
+)
+
+// The engine's clocks and sizes in a run: small, so that a script of a few
+// operations rolls, prepares, checkpoints and retains.
+const (
+	segmentBytes       = 16 << 10
+	segmentMillis      = 3_600_000
+	indexIntervalBytes = 1024
+	checkpointInterval = 5 * time.Second
+	retentionInterval  = 5 * time.Minute
+	poolBytes          = 1 << 20
+	tick               = 20 * time.Microsecond // that the clock moves at each look at it
+	startMillis        = 1_700_000_000_000
+)
+
+// turnsMax is far above what one operation needs: reaching it is standing still.
+const turnsMax = 20_000
+
+// life is one run of an engine, from its start on what a crash left to its end.
+type life struct {
+	x       *explorer
+	disk    *crash.Disk
+	stepper *engine.Stepper
+	tail    *buffer.Pool
+	cold    *buffer.Pool
+	dice    *rand.Rand
+
+	depth  int  // how many crashes inside recoveries lie above it; 0 is the run itself
+	killed bool // what it starts from is a kill, not a power cut
+	faulty bool // the disk was told to fail: logs may be poisoned
+
+	recovered bool // every log is open and compared
+
+	clock time.Duration
+	wall  time.Duration // what NowMillis is ahead of clock
+
+	logs       []*logLife
+	unanswered int
+	acked      int
+}
+
+// logLife is one log in one life.
+type logLife struct {
+	expectation
+	log       *engine.Log // nil when it is not open
+	producers [2]producer
+}
+
+// producer is one idempotent producer of a log.
+type producer struct {
+	id   int64
+	next int32
+	sent []*submission // newest last
+}
+
+// newLife prepares a life on what is on d, for logs that are expected there.
+func (x *explorer) newLife(d *crash.Disk, expected []expectation, depth int, killed bool) *life {
+	l := &life{x: x, disk: d, depth: depth, killed: killed}
+	l.dice = rand.New(rand.NewPCG(x.draw(), 7))
+	for _, e := range expected {
+		l.logs = append(l.logs, &logLife{expectation: e})
+	}
+	return l
+}
+
+// expectations returns a copy of what is known at this moment.
+func (l *life) expectations() []expectation {
+	expected := make([]expectation, len(l.logs))
+	for i, g := range l.logs {
+		expected[i] = g.expectation
+	}
+	return expected
+}
+
+// start runs an engine on the disk.
+func (l *life) start() error {
+	l.tail = buffer.NewPool("tail", poolBytes)
+	l.cold = buffer.NewPool("cold", poolBytes)
+	p := &probe{Disk: l.disk, look: l.look}
+	if l.x.config.Trace {
+		p.trace = l.traceOperation
+	}
+	stepper, err := l.x.config.Open(engine.Options{
+		OpenDisk:           func() (disk.Disk, error) { return p, nil },
+		Tail:               l.tail,
+		Cold:               l.cold,
+		CheckpointInterval: checkpointInterval,
+		RetentionInterval:  retentionInterval,
+		NowMillis:          func() int64 { return startMillis + (l.clock + l.wall).Milliseconds() },
+		Monotonic: func() time.Duration {
+			l.clock += tick
+			return l.clock
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("the engine does not start: %w", err)
+	}
+	l.stepper = stepper
+	return nil
+}
+
+// traceOperation notes an operation that changed something and finished.
+func (l *life) traceOperation(op *disk.Operation) {
+	switch op.Kind {
+	case disk.Read, disk.ReadDirectory, disk.Close:
+		return
+	case disk.Open:
+		if op.Flags&(disk.Create|disk.Truncate) == 0 {
+			return
+		}
+	}
+	name := op.Path
+	if op.Kind.UsesFile() {
+		name = fmt.Sprintf("file %d", op.File)
+	} else if op.Kind == disk.Open {
+		name = fmt.Sprintf("%s as file %d", op.Path, op.File)
+	}
+	l.x.note(l, "    disk: %s %s %s at %d, %d bytes, err %v", op.Kind, name, op.NewPath, op.Offset, len(op.Buffer)+int(op.Length), op.Err)
+}
+
+// end stops the engine where it stands. All memory must come back.
+func (l *life) end() error {
+	if l.stepper != nil {
+		l.stepper.Abandon()
+		l.stepper = nil
+	}
+	for _, g := range l.logs {
+		g.log = nil
+	}
+	for _, pool := range []*buffer.Pool{l.tail, l.cold} {
+		if err := pool.Close(); err != nil && l.x.failure == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look is called at every state of the disk that a crash could leave.
+func (l *life) look() error {
+	for _, g := range l.logs {
+		if g.log != nil {
+			if err := g.observe(g.log.Frontiers()); err != nil {
+				return l.x.fail(err)
+			}
+		}
+	}
+	return l.x.at(l)
+}
+
+// until drives the engine until condition holds.
+func (l *life) until(condition func() bool) error {
+	for turns := 0; !condition(); turns++ {
+		if err := l.stepper.Turn(); err != nil {
+			return err
+		}
+		if turns > turnsMax {
+			return l.x.fail(errors.New("no progress: the engine is busy and gets nowhere"))
+		}
+		if l.stepper.Idle() && !condition() {
+			// Only a clock can help now.
+			at, ok := l.stepper.NextTimer()
+			if !ok {
+				return l.x.fail(fmt.Errorf("no progress: the engine is idle and %d appends wait for their answer", l.unanswered))
+			}
+			l.clock = max(l.clock, at)
+		}
+	}
+	return nil
+}
+
+// settle lets everything come to rest.
+func (l *life) settle() error {
+	if err := l.until(func() bool { return l.unanswered == 0 }); err != nil {
+		return err
+	}
+	for turns := 0; !l.stepper.Idle(); turns++ {
+		if err := l.stepper.Turn(); err != nil {
+			return err
+		}
+		if turns > turnsMax {
+			return l.x.fail(errors.New("no progress: the engine never comes to rest"))
+		}
+	}
+	return l.stepper.Turn()
+}
+
+// turns does n turns, whatever they do.
+func (l *life) turns(n int) error {
+	for range n {
+		if err := l.stepper.Turn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *life) spec(g *logLife) engine.LogSpec {
+	return engine.LogSpec{ID: g.id, Label: g.label, Config: g.config(), Replica: l.x.config.NewReplica()}
+}
+
+func (g *logLife) config() engine.LogConfig {
+	c := engine.LogConfig{
+		SegmentBytes: segmentBytes, SegmentMillis: segmentMillis, IndexIntervalBytes: indexIntervalBytes,
+		RetentionMillis: -1, RetentionBytes: -1, FileDeleteMillis: 1000, Delete: true,
+	}
+	if g.relaxed {
+		c.FlushMessages, c.FlushMillis = 1000, 50
+	}
+	return c
+}
+
+// recover opens every log that should be there and holds it against what was
+// promised; then it is the new truth.
+func (l *life) recover() error {
+	if err := l.start(); err != nil {
+		return err
+	}
+	for _, g := range l.logs {
+		if err := l.recoverLog(g); err != nil {
+			return fmt.Errorf("recover %s: %w", g.label, err)
+		}
+	}
+	return nil
+}
+
+func (l *life) recoverLog(g *logLife) error {
+	if g.created == never {
+		return nil
+	}
+	ctx := context.Background()
+	log, err := l.stepper.Open(ctx, l.spec(g))
+	switch {
+	case g.deleted == done && errors.Is(err, engine.ErrUnknownLog):
+		return nil
+	case g.deleted == done && err == nil:
+		return errors.New("it was deleted and is back")
+	case g.deleted == asked && errors.Is(err, engine.ErrUnknownLog):
+		g.deleted = done
+		return nil
+	case g.created == asked && errors.Is(err, engine.ErrUnknownLog):
+		log, err = l.stepper.Create(ctx, l.spec(g))
+	}
+	if err != nil {
+		return err
+	}
+	status, err := l.stepper.Status(ctx, g.id)
+	if err != nil {
+		return err
+	}
+	if status.Err != nil {
+		return fmt.Errorf("it opens poisoned: %w", status.Err)
+	}
+	found, err := l.readAll(log)
+	if err != nil {
+		return err
+	}
+	f := log.Frontiers()
+	l.x.noteFound(l, g, f, found)
+	if err := g.check(f, found, l.killed); err != nil {
+		return err
+	}
+	g.adopt(f, found, len(l.x.submissions.all))
+	g.log = log
+	g.epoch++
+	if err := l.stepper.Lead(ctx, g.id, g.epoch); err != nil {
+		return err
+	}
+	g.resumeProducers(l.x)
+	return nil
+}
+
+// resumeProducers lets producers go on where the log ends, those that are not
+// in it as new ones.
+func (g *logLife) resumeProducers(x *explorer) {
+	for i := range g.producers {
+		p := &g.producers[i]
+		*p = producer{id: x.newProducerID()}
+	}
+	slots := map[int64]int{}
+	for i := len(g.placed) - 1; i >= 0 && len(slots) < len(g.producers); i-- {
+		b := g.placed[i].batch
+		if _, taken := slots[b.producer]; b.producer >= 0 && !taken {
+			slots[b.producer] = len(slots)
+			g.producers[slots[b.producer]].id = b.producer
+		}
+	}
+	for _, placed := range g.placed {
+		if slot, ok := slots[placed.batch.producer]; ok {
+			p := &g.producers[slot]
+			p.next = placed.batch.lastSequence() + 1
+			p.sent = append(p.sent, placed.batch)
+		}
+	}
+}
+
+// readAll returns every batch that log serves from its start on.
+func (l *life) readAll(log *engine.Log) ([]placement, error) {
+	var found []placement
+	for offset := log.Frontiers().Start; ; {
+		answered := false
+		read := &engine.Read{
+			Parts:    []engine.ReadPart{{Log: log, Offset: offset, BytesMax: poolBytes / 4}},
+			BytesMax: poolBytes / 4, BytesMin: 1,
+			Done: func(*engine.Read) { answered = true },
+		}
+		l.stepper.Read(read)
+		if err := l.until(func() bool { return answered }); err != nil {
+			return nil, err
+		}
+		part := &read.Parts[0]
+		next := offset
+		for _, bytes := range part.Batches {
+			for len(bytes) > 0 {
+				batch, rest, err := record.Next(bytes)
+				if err != nil {
+					read.Release()
+					return nil, fmt.Errorf("a read at offset %d is no run of batches: %w", offset, err)
+				}
+				b, err := l.x.submissions.identify(batch)
+				if err != nil {
+					read.Release()
+					return nil, err
+				}
+				if b.log != log.ID() {
+					err = fmt.Errorf("batch %d of log %s is at %d of %s", b.number, b.log, batch.BaseOffset(), log.Label())
+				} else if batch.LastOffset() >= part.Frontiers.HighWatermark {
+					err = fmt.Errorf("batch %d ends at %d, above the high watermark %d", b.number, batch.LastOffset(), part.Frontiers.HighWatermark)
+				}
+				if err != nil {
+					read.Release()
+					return nil, err
+				}
+				found = append(found, placement{batch.BaseOffset(), b})
+				next = batch.LastOffset() + 1
+				bytes = rest
+			}
+		}
+		err := part.Err
+		read.Release()
+		if err != nil {
+			return nil, fmt.Errorf("read at offset %d: %w", offset, err)
+		}
+		if next == offset {
+			return found, nil
+		}
+		offset = next
+	}
+}

@@ -1,0 +1,40 @@
+package crashtest
+
+import (
+	"time"
+
+	"ringlog/engine/disk"
+	"ringlog/engine/disk/crash"
+)
+
+// probe stands between an engine and its disk and shows every state of the disk
+// that a crash could leave: what is in flight has all, in part or not happened
+// in the outcomes of crash.Disk, so it is enough to look each time the
+// engine has handed something over and before it learns what completed.
+type probe struct {
+	*crash.Disk
+	look  func() error             // called at each state; an error ends the disk
+	trace func(op *disk.Operation) // called for each operation that finished; nil is not at all
+}
+
+// Wait implements disk.Disk.
+func (p *probe) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.Operation, error) {
+	before := len(finished)
+	for {
+		// A poll hands over what is queued and completes nothing, or something.
+		var err error
+		known := len(finished)
+		finished, err = p.Disk.Wait(finished, 0)
+		if p.trace != nil {
+			for _, op := range finished[known:] {
+				p.trace(op)
+			}
+		}
+		if err == nil {
+			err = p.look()
+		}
+		if err != nil || len(finished) > before || timeout == 0 || p.Disk.InFlight() == 0 {
+			return finished, err
+		}
+	}
+}

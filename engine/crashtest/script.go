@@ -1,0 +1,130 @@
+package crashtest
+
+import (
+	"math/rand/v2"
+	"strings"
+)
+
+// Op is one operation of a script.
+type Op struct {
+	Kind OpKind
+	// Settle lets the operation come to rest before the next one begins; else
+	// the two overlap as far as the engine allows.
+	Settle bool
+}
+
+// OpKind says what an Op does.
+type OpKind uint8
+
+const (
+	// Append sends one to three small batches.
+	Append OpKind = iota
+	// AppendBig sends a batch of several blocks.
+	AppendBig
+	// Roll makes the next batch begin a segment, and sends it.
+	Roll
+	// Flush waits until everything is acknowledged.
+	Flush
+	// Truncate cuts some of the last batches away.
+	Truncate
+	// Retain deletes the old segments by size.
+	Retain
+	// AdvanceStart deletes records from the front.
+	AdvanceStart
+	// Checkpoint lets the clock pass the next checkpoint.
+	Checkpoint
+	// Create makes another log.
+	Create
+	// Delete deletes a log.
+	Delete
+	// Restart closes the engine and starts another on what a kill or a power
+	// cut after that leaves.
+	Restart
+
+	// enumerated is where the kinds end that pairs are made of.
+	enumerated
+
+	// Retry sends one of the last batches again.
+	Retry
+	// Read reads everything and compares.
+	Read
+	// Kill ends the process; the next life recovers.
+	Kill
+	// Cut turns the power off; the next life recovers.
+	Cut
+	// Pester makes writes short and completions late.
+	Pester
+	// Fail makes the disk fail: a write, a flush, a reservation.
+	Fail
+
+	opKinds
+)
+
+var opNames = [opKinds]string{
+	Append: "append", AppendBig: "append big", Roll: "roll", Flush: "flush", Truncate: "truncate", Retain: "retain",
+	AdvanceStart: "advance start", Checkpoint: "checkpoint", Create: "create", Delete: "delete", Restart: "restart",
+	Retry: "retry", Read: "read", Kill: "kill", Cut: "cut", Pester: "pester", Fail: "fail",
+}
+
+// String returns the operation as scripts show it; a dot says that it settles.
+func (o Op) String() string {
+	if o.Settle {
+		return opNames[o.Kind] + "."
+	}
+	return opNames[o.Kind]
+}
+
+// Script is a sequence of operations.
+type Script []Op
+
+// String returns the operations in order.
+func (s Script) String() string {
+	words := make([]string, len(s))
+	for i, op := range s {
+		words[i] = op.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+// Pairs returns every sequence of two operations, each with the first one
+// settled and not.
+func Pairs() []Script {
+	var pairs []Script
+	for first := range enumerated {
+		for second := range enumerated {
+			pairs = append(pairs, Script{{first, false}, {second, true}}, Script{{first, true}, {second, true}})
+		}
+	}
+	return pairs
+}
+
+// weights of the kinds in a random script; Fail only where the disk may fail.
+var weights = [opKinds]int{
+	Append: 30, AppendBig: 12, Roll: 6, Flush: 5, Truncate: 4, Retain: 3, AdvanceStart: 3, Checkpoint: 6,
+	Create: 2, Delete: 1, Restart: 3, Retry: 6, Read: 4, Kill: 4, Cut: 4, Pester: 3, Fail: 3,
+}
+
+// Random draws a script of length operations. fail allows Fail.
+func Random(seed uint64, length int, fail bool) Script {
+	dice := rand.New(rand.NewPCG(seed, 1))
+	total := 0
+	for kind, weight := range weights {
+		if fail || OpKind(kind) != Fail {
+			total += weight
+		}
+	}
+	script := make(Script, length)
+	for i := range script {
+		n := dice.IntN(total)
+		for kind, weight := range weights {
+			if !fail && OpKind(kind) == Fail {
+				continue
+			}
+			if n -= weight; n < 0 {
+				script[i] = Op{OpKind(kind), dice.IntN(3) == 0}
+				break
+			}
+		}
+	}
+	return script
+}
