@@ -15,7 +15,7 @@ import (
 
 // rig drives a Stepper on a directory, with clocks that the test moves.
 type rig struct {
-	*testing.T
+	testing.TB
 	root   string
 	opened func() (disk.Disk, error) // nil: the portable disk on root
 	tune   func(*Options)
@@ -32,8 +32,8 @@ type rig struct {
 	logs   *slog.Logger
 }
 
-func newRig(t *testing.T) *rig {
-	r := &rig{T: t, root: t.TempDir(), millis: 1_700_000_000_000}
+func newRig(t testing.TB) *rig {
+	r := &rig{TB: t, root: t.TempDir(), millis: 1_700_000_000_000}
 	r.id = LogID{0xab, 1}
 	r.tail = buffer.NewPool("tail", 16<<20)
 	r.cold = buffer.NewPool("cold", 16<<20)
