@@ -12,6 +12,7 @@ import (
 const (
 	architecturePage = "docs/architecture.md"
 	dependenciesPage = "docs/dependencies.md"
+	reliabilityPage  = "docs/reliability.md"
 )
 
 // tableName matches the first cell of a table's row when it is code.

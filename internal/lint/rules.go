@@ -28,6 +28,7 @@ var Rules = []Rule{
 	{"house", checkHouse},
 	{"dependencies", checkDependencies},
 	{"links", checkLinks},
+	{"references", checkReferences},
 }
 
 // check runs one rule and returns its findings by file and line.
