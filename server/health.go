@@ -21,6 +21,9 @@ func (s *Server) health(context.Context) admin.Health {
 		"topics": s.controller.Image().TopicCount(), "logs": logs.Logs, "poisoned_logs": logs.PoisonedLogs,
 	}}
 	switch err := s.controller.Err(); {
+	case ended(s.engine.Ended()):
+		health.Healthy = false
+		health.Sentence = "stopping: " + ErrEngineEnded.Error()
 	case err != nil:
 		health.Healthy = false
 		health.Sentence = fmt.Sprintf("serving, but metadata cannot change until restart: %v", err)
@@ -32,4 +35,13 @@ func (s *Server) health(context.Context) admin.Health {
 		health.Sentence = fmt.Sprintf("serving, but %d log(s) take no more records after a disk failure; see the log for which and why", logs.PoisonedLogs)
 	}
 	return health
+}
+
+func ended(signal <-chan struct{}) bool {
+	select {
+	case <-signal:
+		return true
+	default:
+		return false
+	}
 }

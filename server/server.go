@@ -121,7 +121,8 @@ func (s *Server) stop(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("server: stopping %s: %w", what, err))
 		}
 	}
-	if s.engine != nil {
+	engineRuns := s.engine != nil && !ended(s.engine.Ended())
+	if engineRuns {
 		// Fetches that wait for records are answered now and do not hold up the others.
 		if err := s.engine.Hasten(ctx); err != nil {
 			s.config.Logger.Warn("waiting fetches are not answered", "reason", err)
@@ -138,7 +139,7 @@ func (s *Server) stop(ctx context.Context) error {
 	if s.broker != nil {
 		s.broker.Close()
 	}
-	if s.engine != nil {
+	if engineRuns {
 		// Not under ctx: a flush that is left out here costs a recovery, and the time it
 		// takes is the disk's.
 		step("the storage engine", func() error { return s.engine.Close(context.WithoutCancel(ctx)) })

@@ -16,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
+
+	"ringlog/meta"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -179,5 +181,21 @@ func TestABrokerStopsWhileTopicsAreBeingRemoved(t *testing.T) {
 	s = start(t, testConfig(t, dir))
 	if count := s.controller.Image().TopicCount(); count != 0 {
 		t.Errorf("%d topics came back", count)
+	}
+	gone := make(chan struct{}, 1000)
+	defer s.controller.Subscribe(meta.NewImage(), func(_ meta.Delta, image *meta.Image) {
+		if len(image.Tombstones()) == 0 {
+			gone <- struct{}{}
+		}
+	})()
+	<-gone
+	left, err := os.ReadDir(filepath.Join(dir, logsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range left {
+		if len(entry.Name()) == 32 {
+			t.Errorf("log %s is still there", entry.Name())
+		}
 	}
 }

@@ -1,10 +1,15 @@
 package server
 
 import (
+	"errors"
 	"time"
 
 	"ringlog/buffer"
 )
+
+// ErrEngineEnded is what Run returns, and Failed receives, when the storage engine
+// has ended by itself: its disk is gone.
+var ErrEngineEnded = errors.New("server: the storage engine has ended")
 
 // watch waits for parts that end by themselves. The metadata controller is not
 // one that the broker cannot live without: data flows on, and health says so.
@@ -16,9 +21,9 @@ func (s *Server) watch() {
 			return
 		case <-s.engine.Ended():
 			select {
-			case <-s.stopping:
-			case s.failed <- s.engine.Err():
+			case <-s.stopping: // its end is Shutdown's doing
 			default:
+				s.failed <- errors.Join(ErrEngineEnded, s.engine.Err())
 			}
 			return
 		case <-controller:
