@@ -28,14 +28,14 @@
 //
 // # A log
 //
-//	             Create            Lead, Append, Read, Truncate, ...
-//	  (nothing) ───────▶ open ◀──────────────────────────────────┐
-//	                      ▲ │ └──────────────────────────────────┘
-//	 Open: recover, flush │ │ write or flush failed      Delete, Close
-//	                      │ ▼                                 │
-//	           on disk ───┘ poisoned: reads only ─────────────┴──▶ closed
-//	              │ durable bytes are gone        ▲
-//	              └──────────▶ fenced ────────────┘
+//	            Create            Lead, Append, Read, Truncate, ...
+//	 (nothing) ───────▶ open ◀──────────────────────────────────┐
+//	                     ▲ │ └──────────────────────────────────┘
+//	Open: recover, flush │ │ write or flush failed      Delete, Close
+//	                     │ ▼                                 │
+//	          on disk ───┘ poisoned: reads only ─────────────┴──▶ closed
+//	             │ durable bytes are gone        ▲
+//	             └──────────▶ fenced ────────────┘
 //
 // # Work of several steps
 //

@@ -127,21 +127,14 @@ func (x *Index) at(i int) (position, baseOffset int64) {
 // Encode returns the two files, covering what x covers.
 func (x *Index) Encode() (index, timeIndex []byte) {
 	body := make([]byte, 0, 64+len(x.entries)*timeIndexEntryBytes)
-	body = appendInt64(body, x.BaseOffset)
-	body = appendInt64(body, x.Position)
-	body = appendInt64(body, x.NextOffset)
-	body = appendInt64(body, x.MaxTimestamp)
-	body = appendInt64(body, x.MaxTimestampOffset)
-	body = appendCount(body, len(x.entries))
+	body = x.appendCover(body)
 	for _, e := range x.entries {
 		body = binary.LittleEndian.AppendUint32(body, e.relative)
 		body = binary.LittleEndian.AppendUint32(body, e.position)
 	}
 	index = AppendStored(nil, KindIndex, indexVersion, body)
 
-	body = appendInt64(body[:0], x.BaseOffset)
-	body = appendInt64(body, x.Position)
-	body = appendCount(body, len(x.entries))
+	body = x.appendCover(body[:0])
 	for _, e := range x.entries {
 		body = appendInt64(body, e.before)
 		body = binary.LittleEndian.AppendUint32(body, e.relative)
@@ -149,53 +142,68 @@ func (x *Index) Encode() (index, timeIndex []byte) {
 	return index, AppendStored(nil, KindTimeIndex, indexVersion, body)
 }
 
-// DecodeIndex reads what Encode wrote for the segment at baseOffset. Both files
-// are of one moment or neither is used. The error is ErrNewerFormat or a *CorruptError.
+// appendCover appends the fields that both files begin with, and the number of entries.
+func (x *Index) appendCover(body []byte) []byte {
+	body = appendInt64(body, x.BaseOffset)
+	body = appendInt64(body, x.Position)
+	body = appendInt64(body, x.NextOffset)
+	body = appendInt64(body, x.MaxTimestamp)
+	body = appendInt64(body, x.MaxTimestampOffset)
+	return appendCount(body, len(x.entries))
+}
+
+// DecodeIndex reads what Encode wrote for the segment at baseOffset. The error
+// is ErrNewerFormat or a *CorruptError.
 func DecodeIndex(baseOffset int64, index, timeIndex []byte) (*Index, error) {
-	body, _, err := ParseStored(index, KindIndex, indexVersion)
+	x, err := decodeHalf(index, KindIndex, indexEntryBytes, func(c *cursor, e *entry) {
+		e.relative, e.position = c.uint32(), c.uint32()
+	})
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{kind: KindIndex, body: body}
-	x := &Index{BaseOffset: c.int64(), Position: c.int64(), NextOffset: c.int64(), MaxTimestamp: c.int64(), MaxTimestampOffset: c.int64()}
-	x.entries = make([]entry, c.count(indexEntryBytes))
-	for i := range x.entries {
-		x.entries[i].relative, x.entries[i].position = c.uint32(), c.uint32()
-	}
-	if err := c.end(); err != nil {
+	times, err := decodeHalf(timeIndex, KindTimeIndex, timeIndexEntryBytes, func(c *cursor, e *entry) {
+		e.before, e.relative = c.int64(), c.uint32()
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err := x.decodeTimes(timeIndex); err != nil {
-		return nil, err
+	n := min(len(x.entries), len(times.entries))
+	for i := range n {
+		if x.entries[i].relative != times.entries[i].relative {
+			return nil, &CorruptError{File: KindTimeIndex.String(), Reason: fmt.Sprintf("entry %d is of another offset than in the offset index", i)}
+		}
+		x.entries[i].before = times.entries[i].before
 	}
+	entries := x.entries[:n]
+	if times.Position < x.Position {
+		x = times
+	}
+	x.entries = entries
 	if reason := x.nonsense(baseOffset); reason != "" {
 		return nil, &CorruptError{File: KindIndex.String(), Reason: reason}
 	}
-	if n := len(x.entries); n > 0 {
+	if n > 0 {
 		x.sinceEntry = x.Position - int64(x.entries[n-1].position)
 	}
 	return x, nil
 }
 
-func (x *Index) decodeTimes(file []byte) error {
-	body, _, err := ParseStored(file, KindTimeIndex, indexVersion)
+// decodeHalf reads one of the two files.
+func decodeHalf(file []byte, kind Kind, entryBytes int, read func(c *cursor, e *entry)) (*Index, error) {
+	body, _, err := ParseStored(file, kind, indexVersion)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c := cursor{kind: KindTimeIndex, body: body}
-	if base, position := c.int64(), c.int64(); base != x.BaseOffset || position != x.Position {
-		c.fail("is not of the same moment as the offset index")
-	}
-	if n := c.count(timeIndexEntryBytes); n != len(x.entries) {
-		c.fail(fmt.Sprintf("%d entries beside %d", n, len(x.entries)))
-	}
+	c := cursor{kind: kind, body: body}
+	x := &Index{BaseOffset: c.int64(), Position: c.int64(), NextOffset: c.int64(), MaxTimestamp: c.int64(), MaxTimestampOffset: c.int64()}
+	x.entries = make([]entry, c.count(entryBytes))
 	for i := range x.entries {
-		x.entries[i].before = c.int64()
-		if relative := c.uint32(); c.err == nil && relative != x.entries[i].relative {
-			c.fail("offsets differ from the offset index")
-		}
+		read(&c, &x.entries[i])
 	}
-	return c.end()
+	if err := c.end(); err != nil {
+		return nil, err
+	}
+	return x, nil
 }
 
 // nonsense says what no writer would have written, or "".

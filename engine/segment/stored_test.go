@@ -1,0 +1,150 @@
+package segment
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func manifestOf() *Manifest {
+	return &Manifest{
+		LogID: [16]byte{1, 2, 3}, Gen: 7, Start: 12, State: Cutting, Cut: 99, Label: "orders-3",
+		Segments: []Summary{
+			{BaseOffset: 10, Sealed: true, Bytes: 5000, NextOffset: 50, MaxTimestamp: 3, MaxTimestampOffset: 40, CreatedMillis: 1, AppendedMillis: 2},
+			{BaseOffset: 50, Bytes: 10, NextOffset: 51, MaxTimestamp: -1, MaxTimestampOffset: -1},
+		},
+		Epochs: []Epoch{{0, 0}, {4, 44}},
+	}
+}
+
+func checkpointOf() *Checkpoint {
+	return &Checkpoint{Logs: []CheckpointLog{
+		{LogID: [16]byte{1}, Gen: 2, Segment: 3, Position: 4, Offset: 5, Durable: 6, Limit: 7},
+		{LogID: [16]byte{2}, Limit: 1 << 62},
+	}}
+}
+
+func TestStoredFilesSurviveARoundTrip(t *testing.T) {
+	if got, err := DecodeManifest(manifestOf().Encode()); err != nil || !reflect.DeepEqual(got, manifestOf()) {
+		t.Errorf("manifest: %+v, %v", got, err)
+	}
+	if got, err := DecodeCheckpoint(checkpointOf().Encode()); err != nil || !reflect.DeepEqual(got, checkpointOf()) {
+		t.Errorf("checkpoint: %+v, %v", got, err)
+	}
+	snapshot := &Snapshot{Offset: 9, State: []byte("producers")}
+	if got, err := DecodeSnapshot(snapshot.Encode()); err != nil || !reflect.DeepEqual(got, snapshot) {
+		t.Errorf("snapshot: %+v, %v", got, err)
+	}
+	for _, file := range [][]byte{manifestOf().Encode(), checkpointOf().Encode(), snapshot.Encode()} {
+		if len(file)%storedBlockBytes != 0 {
+			t.Errorf("a file of %d bytes is no whole blocks", len(file))
+		}
+	}
+}
+
+// Reliability scenario 10: every flipped bit and every torn end is noticed.
+func TestEveryFlippedBitIsNoticed(t *testing.T) {
+	x, _ := build(newRand(), 0, 20, 100)
+	index, timeIndex := x.Encode()
+	decoders := map[string]struct {
+		file   []byte
+		decode func([]byte) error
+	}{
+		"manifest":   {manifestOf().Encode(), func(b []byte) error { _, err := DecodeManifest(b); return err }},
+		"checkpoint": {checkpointOf().Encode(), func(b []byte) error { _, err := DecodeCheckpoint(b); return err }},
+		"snapshot":   {(&Snapshot{Offset: 3, State: []byte("abc")}).Encode(), func(b []byte) error { _, err := DecodeSnapshot(b); return err }},
+		"index":      {index, func(b []byte) error { _, err := DecodeIndex(0, b, timeIndex); return err }},
+		"time index": {timeIndex, func(b []byte) error { _, err := DecodeIndex(0, index, b); return err }},
+	}
+	for name, d := range decoders {
+		length := storedHeaderBytes + int(d.file[8]) + int(d.file[9])<<8
+		for i := range length {
+			for bit := range 8 {
+				bad := append([]byte(nil), d.file...)
+				bad[i] ^= 1 << bit
+				if err := d.decode(bad); !errors.Is(err, ErrCorrupt) {
+					t.Fatalf("%s: bit %d of byte %d: %v", name, bit, i, err)
+				}
+			}
+		}
+		for n := range length {
+			if err := d.decode(d.file[:n]); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("%s of %d bytes: %v", name, n, err)
+			}
+		}
+	}
+}
+
+func TestNewerVersionIsRefusedWithASentence(t *testing.T) {
+	file := AppendStored(nil, KindManifest, manifestVersion+1, []byte("whatever comes"))
+	_, err := DecodeManifest(file)
+	if !errors.Is(err, ErrNewerFormat) || !strings.Contains(err.Error(), "log.meta has format 2, this program reads up to 1") {
+		t.Fatal(err)
+	}
+}
+
+// A checksum that holds does not make nonsense true.
+func TestNonsenseIsRefused(t *testing.T) {
+	for name, harm := range map[string]func(m *Manifest){
+		"no segment":        func(m *Manifest) { m.Segments = nil },
+		"unknown state":     func(m *Manifest) { m.State = 9 },
+		"overlap":           func(m *Manifest) { m.Segments[1].BaseOffset = 49 },
+		"sealed after open": func(m *Manifest) { m.Segments[0].Sealed, m.Segments[1].Sealed = false, true },
+		"negative bytes":    func(m *Manifest) { m.Segments[0].Bytes = -1 },
+		"negative start":    func(m *Manifest) { m.Start = -1 },
+		"epochs fall":       func(m *Manifest) { m.Epochs[1].Epoch = 0 },
+	} {
+		m := manifestOf()
+		harm(m)
+		if _, err := DecodeManifest(m.Encode()); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p := checkpointOf()
+	p.Logs[0].Durable = 1
+	if _, err := DecodeCheckpoint(p.Encode()); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("durable below offset: %v", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	name := FileName(52310, LogSuffix)
+	if name != "00000000000000052310.log" {
+		t.Fatal(name)
+	}
+	if offset, suffix, ok := ParseName(name); offset != 52310 || suffix != LogSuffix || !ok {
+		t.Fatal(offset, suffix, ok)
+	}
+	for _, bad := range []string{"", "log.meta", "1.log", "0000000000000005231x.log", "-0000000000000052310.log", "+0000000000000052310.log", "99999999999999999999.log"} {
+		if _, _, ok := ParseName(bad); ok {
+			t.Errorf("%q is taken for a name", bad)
+		}
+	}
+	if !IsPrepared(PreparedName(3)) || IsPrepared("coming-x.prepared") || IsPrepared("coming-3.log") {
+		t.Error("prepared names")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	x, _ := build(newRand(), 0, 20, 100)
+	index, timeIndex := x.Encode()
+	for _, seed := range [][]byte{manifestOf().Encode(), checkpointOf().Encode(), index, timeIndex, nil} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if m, err := DecodeManifest(file); err == nil {
+			if again, err := DecodeManifest(m.Encode()); err != nil || !reflect.DeepEqual(again, m) {
+				t.Fatalf("manifest %+v becomes %+v, %v", m, again, err)
+			}
+		}
+		if p, err := DecodeCheckpoint(file); err == nil {
+			if _, err := DecodeCheckpoint(p.Encode()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _ = DecodeSnapshot(file)
+		_, _ = DecodeIndex(0, file, timeIndex)
+		_, _ = DecodeIndex(0, index, file)
+	})
+}
