@@ -86,7 +86,7 @@ func (app *application) produce(ctx context.Context, topic string, f produceFlag
 	if err != nil {
 		return err
 	}
-	receipt := receipt{topic: topic, unknownOffsets: f.acks == "none"}
+	receipt := receipt{topic: topic, unknownOffsets: f.acks == "none" || f.acks == "0"}
 	err = app.send(ctx, client, topic, partitions, records, &receipt)
 	return cmp.Or(err, app.print(receipt.report(), func() { receipt.print(app) }))
 }
@@ -177,15 +177,17 @@ func (f produceFlags) options() ([]kgo.Opt, error) {
 	if f.partition >= 0 || f.keepPartitions {
 		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}
-	switch f.acks {
-	case "all", "-1":
+	acks, err := acksNamed(f.acks)
+	if err != nil {
+		return nil, err
+	}
+	switch acks {
+	case -1:
 		options = append(options, kgo.RequiredAcks(kgo.AllISRAcks()))
-	case "leader", "1":
+	case 1:
 		options = append(options, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
-	case "none", "0":
+	case 0:
 		options = append(options, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
-	default:
-		return nil, usageErrorf("--acks %q is none of all, leader, none", f.acks)
 	}
 	return options, nil
 }

@@ -71,6 +71,7 @@ partition, 5 refused by the broker, 130 interrupted.`,
 		newTopic(app),
 		newProduce(app),
 		newConsume(app),
+		newPerf(app),
 		newVersion(app),
 	)
 	return root

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"ringlog/internal/ringlogtest"
+	"ringlog/perf"
+)
+
+// TestPerfCountsWhatItSent: what perf produce reports as sent is what perf
+// consume finds, and both reports say what made the figures.
+func TestPerfCountsWhatItSent(t *testing.T) {
+	broker := ringlogtest.Start(t, ringlogtest.Options{})
+	s := script{variables: map[string]string{"RINGLOG_BROKERS": broker.Address}}
+	measured := func(arguments ...string) (report perf.Report) {
+		t.Helper()
+		output, complaint, code := s.execute(t, strings.NewReader(""), append([]string{"perf", "--json"}, arguments...)...)
+		if code != exitOK {
+			t.Fatalf("%v: exit code %d, %s", arguments, code, complaint)
+		}
+		if err := json.Unmarshal([]byte(output), &report); err != nil {
+			t.Fatalf("%v: %v\n%s", arguments, err, output)
+		}
+		return report
+	}
+	produced := measured("produce", "--count", "5000", "--partitions", "3", "--connections", "2", "--codec", "lz4", "--record-bytes", "200")
+	if produced.Records < 5000 || produced.AckLatency == nil || produced.Environment.Cores == 0 || len(produced.Errors) > 0 {
+		t.Errorf("%+v", produced)
+	}
+	if consumed := measured("consume", "--topic", "perf-durable-3"); consumed.Records != produced.Records || consumed.Bytes != produced.Bytes {
+		t.Errorf("%d records of %d bytes were sent, %d of %d were read", produced.Records, produced.Bytes, consumed.Records, consumed.Bytes)
+	}
+
+	output, complaint, code := s.execute(t, strings.NewReader(""), "perf", "produce", "--durability", "written", "--topic", "perf-durable-3")
+	if code != exitRefused || !strings.Contains(complaint, "choose another --topic") {
+		t.Errorf("another durability than the topic's: exit code %d, %s%s", code, output, complaint)
+	}
+	_, complaint, code = s.execute(t, strings.NewReader(""), "perf", "consume", "--topic", "nothing")
+	if code != exitNotFound || !strings.Contains(complaint, "ringlog perf produce --topic nothing") {
+		t.Errorf("a topic that is not there: exit code %d, %s", code, complaint)
+	}
+}
+
+// TestFiguresCanBeRead pins how numbers are printed for people.
+func TestFiguresCanBeRead(t *testing.T) {
+	for number, want := range map[float64]string{0: "0", 999: "999", 1000: "1,000", 1234567.4: "1,234,567"} {
+		if got := grouped(number); got != want {
+			t.Errorf("%v is printed as %s, not %s", number, got, want)
+		}
+	}
+	if got := micros(1500); got != "1.5ms" {
+		t.Errorf("1500 µs are printed as %s", got)
+	}
+}
