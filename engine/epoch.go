@@ -55,6 +55,17 @@ func (l *Log) cutEpochs(offset int64) {
 	l.epochs = l.epochs[:n]
 }
 
+// pruneEpochs forgets the epochs that end at or below the start offset.
+func (l *Log) pruneEpochs() {
+	n := 0
+	for n+1 < len(l.epochs) && l.epochs[n+1].Start <= l.start {
+		n++
+	}
+	if n > 0 {
+		l.epochs = append([]segment.Epoch(nil), l.epochs[n:]...)
+	}
+}
+
 // epochEnd returns the largest epoch at or below epoch that the log has batches of,
 // and where it ends; -1, -1 when there is none (OffsetForLeaderEpoch, KIP-101, KIP-279).
 func (l *Log) epochEnd(epoch int32) (largest int32, end int64) {

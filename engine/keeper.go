@@ -97,21 +97,12 @@ func (k *keeper) load(j *job) error {
 	return err
 }
 
-// checkpointOf returns the entry of a log if it is of the manifest's generation
-// and of a segment that is still there.
+// checkpointOf returns the entry of a log if it is of the manifest's
+// generation. Its segment may be gone: what was durable still was.
 func (k *keeper) checkpointOf(l *Log, m *segment.Manifest) (segment.CheckpointLog, bool) {
-	for i := range k.loaded {
-		c := k.loaded[i]
-		if c.LogID != l.id {
-			continue
-		}
-		if c.Gen != m.Gen {
-			return segment.CheckpointLog{}, false
-		}
-		for _, s := range m.Segments {
-			if s.BaseOffset == c.Segment {
-				return c, true
-			}
+	for _, c := range k.loaded {
+		if c.LogID == l.id {
+			return c, c.Gen == m.Gen
 		}
 	}
 	return segment.CheckpointLog{}, false

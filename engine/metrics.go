@@ -23,6 +23,7 @@ type counters struct {
 	checkpoints              atomic.Int64
 	segmentsDeleted          atomic.Int64
 	filesRemoved             atomic.Int64
+	unflushedSince           atomic.Int64 // on Options.Monotonic, 0 for nothing
 	recoveredBytes           atomic.Int64
 	recoveredNanos           atomic.Int64
 }
@@ -37,6 +38,7 @@ type Metrics struct {
 	ShortWrites     int64         // total writes that had to be submitted again
 	Flushes         int64         // total
 	FlushTime       time.Duration // total time that flushes took
+	OldestUnflushed time.Duration // for how long the oldest written batch has waited for its flush
 	Rolls           int64         // total
 	Evictions       int64         // total chunks of tail cache given up
 	Logs            int64         // open
@@ -61,8 +63,13 @@ type Metrics struct {
 // Metrics returns the engine's counters. Safe for use by any goroutine.
 func (e *Engine) Metrics() Metrics {
 	c := &e.counters
+	oldest := time.Duration(0)
+	if since := c.unflushedSince.Load(); since != 0 {
+		oldest = max(e.options.Monotonic()-time.Duration(since), 0)
+	}
 	return Metrics{
-		Appends: c.appends.Load(), AppendBytes: c.appendBytes.Load(),
+		OldestUnflushed: oldest,
+		Appends:         c.appends.Load(), AppendBytes: c.appendBytes.Load(),
 		Writes: c.writes.Load(), WriteBytes: c.writeBytes.Load(), ShortWrites: c.shortWrites.Load(),
 		Flushes: c.flushes.Load(), FlushTime: time.Duration(c.flushNanos.Load()),
 		Rolls: c.rolls.Load(), Evictions: c.evictions.Load(),

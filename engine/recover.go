@@ -240,7 +240,6 @@ func (r *recovery) replaceManifest(j *job) error {
 // index is believed only as far as the batches at its end confirm it (rule 12).
 func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
 	l := r.log
-	epochs := len(l.epochs)
 	if x := l.loadIndex(j, f); x != nil {
 		f.index = x
 		at, base := x.FindPosition(x.Position)
@@ -261,15 +260,16 @@ func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
 		}
 		l.shard.logger.Warn("the index of a segment does not match its batches and is rebuilt", "log", l.label, "segment", f.BaseOffset)
 	}
-	l.epochs = l.epochs[:epochs]
-	f.index = new(segment.Index)
-	f.index.Reset(f.BaseOffset)
+	f.index = newIndex(f.BaseOffset)
 	return r.scanFrom(j, f, 0)
 }
 
 // scanFrom accepts batches of f from position on and returns where they end.
 func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, error) {
 	l, x := r.log, f.index
+	// The batches say when epochs began. The manifest may know of one whose
+	// batches were lost, and whose offsets another epoch has now.
+	l.cutEpochs(x.NextOffset)
 	interval := int64(l.config.IndexIntervalBytes)
 	end, _, err := r.walker.walk(j, f, position, f.prepared, func(batch record.Batch, _ int64) bool {
 		candidate := plan.Batch{

@@ -101,6 +101,7 @@ func (l *Log) deleteSegments(j *job, n int, start int64) error {
 	before := l.start
 	l.start = start
 	l.segments = append([]*segmentFile(nil), l.segments[n:]...)
+	l.pruneEpochs()
 	if err := l.writeManifest(j); err != nil {
 		l.start = before
 		l.segments = append(gone, l.segments...)

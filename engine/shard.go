@@ -111,6 +111,7 @@ func (s *shard) turn(wait time.Duration) error {
 		return fmt.Errorf("engine: shard %d: %w", s.number, err)
 	}
 	s.settle()
+	s.noteUnflushed()
 	if s.ending {
 		s.closeDisk()
 	}
@@ -141,6 +142,15 @@ func (s *shard) settle() {
 			return
 		}
 	}
+}
+
+// noteUnflushed publishes since when the oldest written batch waits for its flush.
+func (s *shard) noteUnflushed() {
+	oldest := time.Duration(0)
+	if len(s.commit.logs) > 0 {
+		oldest = s.commit.logs[0].lazy.since
+	}
+	s.counters.unflushedSince.Store(int64(oldest))
 }
 
 // watch lets the jobs in job.until look at their conditions, and says whether

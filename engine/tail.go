@@ -178,7 +178,7 @@ type tailCache struct {
 	oldest   *chunk // of the clean ones
 	newest   *chunk
 	idle     *chunk // headers for reuse, linked by next
-	released bool   // the pool says that memory came back
+	released bool   // there may be memory again
 }
 
 func (t *tailCache) init(s *shard) {
@@ -286,6 +286,7 @@ func (t *tailCache) makeClean(c *chunk) {
 		return
 	}
 	c.clean = true
+	t.released = true
 	c.cleanPrevious = t.newest
 	if t.newest == nil {
 		t.oldest = c
@@ -323,9 +324,13 @@ func (t *tailCache) end() {
 
 // starve queues the log for memory.
 func (l *Log) starve() {
-	if !l.starving {
-		l.starving = true
-		l.shard.starved = append(l.shard.starved, l)
+	if l.starving {
+		return
+	}
+	l.starving = true
+	l.shard.starved = append(l.shard.starved, l)
+	for _, other := range l.shard.commit.logs {
+		other.lazy.wanted = true // a relaxed log's written bytes hold memory until they are flushed
 	}
 }
 

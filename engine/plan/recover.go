@@ -2,8 +2,7 @@ package plan
 
 // Recovery is what is known of a log when the scan of its files has ended.
 type Recovery struct {
-	// Checkpoint: there is an entry of the log's present generation for a
-	// segment that the manifest still names.
+	// Checkpoint: there is an entry of the log's present generation.
 	Checkpoint bool
 	// Durable is that entry's durable end.
 	Durable int64
