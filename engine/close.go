@@ -22,10 +22,13 @@ func (s *shard) close(j *job) error {
 		}
 	}
 	logs := append([]*Log(nil), s.logs...)
-	for _, l := range logs {
-		if l.usable() == nil {
+	err := j.parallel(len(logs), settleWorkers, func(j *job, i int) {
+		if l := logs[i]; l.usable() == nil {
 			keep(l.settle(j))
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if err := j.until(func() bool { return !s.keeper.writing }); err != nil {
 		return err
@@ -44,6 +47,10 @@ func (s *shard) close(j *job) error {
 	s.ending = true
 	return first
 }
+
+// settleWorkers is how many logs are brought to rest at a time: their flushes
+// go through the device together.
+const settleWorkers = 64
 
 // settle brings a log to rest: appends are refused, everything that has an offset is
 // durable, side state covers it, and nothing is in flight.

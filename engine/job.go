@@ -103,6 +103,23 @@ func (j *job) until(condition func() bool) error {
 	return nil
 }
 
+// parallel runs f for each number below count, by several jobs at a time, and
+// waits for all.
+func (j *job) parallel(count, workers int, f func(j *job, i int)) error {
+	next, running := 0, min(workers, count)
+	for range running {
+		j.shard.start(j.name, func(worker *job) {
+			for next < count && !worker.abandoned {
+				i := next
+				next++
+				f(worker, i)
+			}
+			running--
+		})
+	}
+	return j.until(func() bool { return running == 0 })
+}
+
 // submit starts op; it ends before join returns.
 func (j *job) submit(op *disk.Operation) {
 	if j.abandoned { // only its deferred steps still run

@@ -87,6 +87,7 @@ type recovery struct {
 	hasCheckpoint bool
 	snapshots     []int64 // offsets of the snapshot files, ascending
 	missing       error   // a sealed segment is not there, or is short
+	indexed       mark    // what the stored index of the last segment read covers
 	walker        walker
 	dropped       bool // segments were taken out of the log: the manifest is to be replaced
 }
@@ -256,6 +257,7 @@ func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
 			return 0, err
 		}
 		if confirmed || position == x.Position && next == x.NextOffset {
+			r.indexed = mark{segment: f, position: x.Position, offset: x.NextOffset}
 			return r.scanFrom(j, f, x.Position)
 		}
 		l.shard.logger.Warn("the index of a segment does not match its batches and is rebuilt", "log", l.label, "segment", f.BaseOffset)

@@ -41,6 +41,9 @@ func (r *recovery) replay(j *job) error {
 		}
 	}
 	l.side.snapshots = r.snapshots
+	if restored && from == end && r.indexed == l.next {
+		l.side.saved = l.next // a log that was closed in order has nothing to save
+	}
 	if !restored {
 		if err := l.replica.Restore(nil); err != nil {
 			return err

@@ -31,7 +31,8 @@ type logSide struct {
 	saving      bool
 	sealing     bool
 	naming      bool
-	epochsSaved int // how many epochs the manifest has
+	epochsSaved int  // how many epochs the manifest has
+	saved       mark // what the last save covers; no segment when there is none
 	snapshots   []int64
 	retry       timer
 }
@@ -216,6 +217,10 @@ func (l *Log) writeIndex(j *job, base int64, index, timeIndex []byte) error {
 // REQUIRES: metaLock.
 func (l *Log) save(j *job) error {
 	f, offset, gen := l.active, l.next.offset, l.gen
+	if l.next == l.side.saved {
+		return nil
+	}
+	covered := l.next
 	index, timeIndex := f.index.Encode()
 	snapshot := segment.Snapshot{Offset: offset, State: l.replica.AppendSnapshot(nil)}
 	if err := l.waitUnlocked(j, offset); err != nil {
@@ -237,6 +242,7 @@ func (l *Log) save(j *job) error {
 	if err := l.syncDirectory(j); err != nil {
 		return err
 	}
+	l.side.saved = covered
 	if n := len(l.side.snapshots); n == 0 || l.side.snapshots[n-1] < offset {
 		l.side.snapshots = append(l.side.snapshots, offset)
 	}

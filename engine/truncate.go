@@ -138,7 +138,7 @@ func (l *Log) cutFiles(j *job) error {
 		return err
 	}
 	l.shard.keeper.dirty = true
-	l.side.bytes = 0
+	l.side.bytes, l.side.saved = 0, mark{}
 	if l.opening() {
 		return nil // recovery loads the tail
 	}
