@@ -37,6 +37,9 @@ type Options struct {
 	// TopicReadyTimeout bounds how long a topic create waits for its logs after the
 	// quorum took it. The default is 30 s.
 	TopicReadyTimeout time.Duration
+	// OfflineRetryInterval is the time between two attempts to open a log that
+	// failed. The default is 10 s.
+	OfflineRetryInterval time.Duration
 	// NowMillis is wall-clock time in Unix milliseconds; nil is the system's.
 	NowMillis func() int64
 	// Logger gets what operators should know; the default discards it.
@@ -48,6 +51,8 @@ type Broker struct {
 	options Options
 	engine  engine.API
 	log     *slog.Logger
+	// fetchBytesMax is fetch.max.bytes, above which no client can ask.
+	fetchBytesMax int
 
 	// view is what requests see. Owner of the writes: the reconciler.
 	view atomic.Pointer[view]
@@ -75,6 +80,9 @@ func New(o Options) *Broker {
 	if o.TopicReadyTimeout == 0 {
 		o.TopicReadyTimeout = 30 * time.Second
 	}
+	if o.OfflineRetryInterval == 0 {
+		o.OfflineRetryInterval = 10 * time.Second
+	}
 	if o.NowMillis == nil {
 		o.NowMillis = func() int64 { return time.Now().UnixMilli() }
 	}
@@ -84,6 +92,7 @@ func New(o Options) *Broker {
 	b := &Broker{options: o, engine: o.Engine, log: o.Logger}
 	b.closing, b.close = context.WithCancelCause(context.Background())
 	b.view.Store(&view{image: meta.NewImage(), replaced: make(chan struct{})})
+	b.fetchBytesMax = fetchBytesMax(o.Defaults)
 	b.producers.turn = make(chan struct{}, 1)
 	b.reconciler.init(b)
 	return b

@@ -1,6 +1,10 @@
 package broker
 
 import (
+	"math"
+	"strconv"
+	"strings"
+
 	"ringlog/engine"
 	"ringlog/meta"
 )
@@ -21,4 +25,17 @@ func logConfig(c *meta.TopicConfig) engine.LogConfig {
 		FileDeleteMillis:   c.FileDeleteMillis,
 		Delete:             c.Delete,
 	}
+}
+
+// fetchBytesMax reads fetch.max.bytes, which meta.NewDefaults has checked.
+func fetchBytesMax(d *meta.Defaults) int {
+	key, ok := meta.BrokerConfigKey("fetch.max.bytes")
+	if !ok {
+		return math.MaxInt32
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(d.DescribeBroker(key).Value))
+	if err != nil {
+		panic("broker: fetch.max.bytes: " + err.Error())
+	}
+	return limit
 }

@@ -46,7 +46,7 @@ type FetchPart struct {
 // belongs to the caller but for the time between Start and Done.
 type Fetch struct {
 	Parts []FetchPart
-	// BytesMax bounds the whole answer; the first batch of the first non-empty partition
+	// BytesMax bounds the whole answer, as fetch.max.bytes does; the first batch of the first non-empty partition
 	// is returned whatever its size (KIP-74).
 	BytesMax int
 	// BytesMin are waited for, at most Wait.
@@ -133,7 +133,8 @@ func (f *Fetch) Start(ctx context.Context) {
 		f.Done(f)
 		return
 	}
-	f.read.BytesMax, f.read.BytesMin, f.read.Wait = f.BytesMax, f.BytesMin, f.Wait
+	f.read.BytesMax = min(f.BytesMax, f.broker.fetchBytesMax)
+	f.read.BytesMin, f.read.Wait = f.BytesMin, f.Wait
 	if failed { // an error is told at once, with what the other partitions have
 		f.read.BytesMin, f.read.Wait = 0, 0
 	}

@@ -26,7 +26,7 @@ const timeReadBytes = 64 << 10
 type ListedOffset struct {
 	Offset      int64 // -1 when there is none
 	Timestamp   int64 // of the record at Offset, -1 for positions that are no record
-	LeaderEpoch int32 // of the record, or of the leader for positions; -1 when there is no offset
+	LeaderEpoch int32 // of the record at Offset, or before the end; -1 when it is not known
 }
 
 // noOffset is the answer when no record is late enough.
@@ -41,16 +41,15 @@ func (b *Broker) ListOffset(ctx context.Context, topic *Topic, partition, leader
 		return noOffset, err
 	}
 	id := engine.LogID(topic.Partitions[partition].LogID)
-	position := func(offset int64) (ListedOffset, error) {
-		return ListedOffset{Offset: offset, Timestamp: -1, LeaderEpoch: topic.Partitions[partition].LeaderEpoch}, nil
-	}
 	switch {
-	case timestamp == TimestampLatest, timestamp == TimestampEarliest, timestamp == TimestampEarliestLocal:
-		frontiers := log.Frontiers()
-		if timestamp == TimestampLatest {
-			return position(frontiers.HighWatermark)
-		}
-		return position(frontiers.Start)
+	case timestamp == TimestampLatest:
+		// The epoch of the last batch, not the leader's own: a client hands it
+		// back in OffsetForLeaderEpoch, after the next leader change too, and
+		// an epoch under which nothing was appended would look like a cut log.
+		epoch, _, err := b.engine.EpochEnd(ctx, id, topic.Partitions[partition].LeaderEpoch)
+		return ListedOffset{Offset: log.Frontiers().HighWatermark, Timestamp: -1, LeaderEpoch: epoch}, err
+	case timestamp == TimestampEarliest, timestamp == TimestampEarliestLocal:
+		return ListedOffset{Offset: log.Frontiers().Start, Timestamp: -1, LeaderEpoch: -1}, nil
 	case timestamp == TimestampLatestTiered, timestamp == TimestampPendingUpload:
 		return noOffset, nil // no tier: nothing was ever uploaded to it
 	case timestamp == TimestampMax:

@@ -18,8 +18,6 @@ const (
 	// logChangesParallel is how many logs are created, configured or deleted at
 	// once: each waits for a flush of its directory, and flushes run side by side.
 	logChangesParallel = 16
-	// offlineRetryInterval is the time between two attempts to open a log that failed.
-	offlineRetryInterval = 10 * time.Second
 	// partitionEpochUnmadeMax is the partition epoch up to which a log may never
 	// have been made: a topic begins at 0, and if the broker stops before it has
 	// made the logs, its next start raises that to 1. Above it a log that is missing is
@@ -92,7 +90,7 @@ func (b *Broker) Apply(delta meta.Delta, image *meta.Image) {
 func (r *reconciler) retryOffline() {
 	defer r.retry.Done()
 	ctx := r.broker.closing
-	ticker := time.NewTicker(offlineRetryInterval)
+	ticker := time.NewTicker(r.broker.options.OfflineRetryInterval)
 	defer ticker.Stop()
 	for {
 		select {

@@ -2,7 +2,9 @@ package brokertest
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"ringlog/broker"
 	"ringlog/engine"
@@ -13,40 +15,63 @@ import (
 // NodeID is the id of the one broker.
 const NodeID = 1
 
-// Start starts a broker on store with a controller of its own, closed at the end of
-// the test. configs are the broker's configurations by Kafka's names.
-func Start(t testing.TB, store engine.API, configs map[string]string) (*broker.Broker, *Controller) {
-	t.Helper()
-	return StartAt(t, store, configs, "127.0.0.1", 9092)
+// Options say how a broker is started; the zero value is a broker of a new cluster.
+type Options struct {
+	Controller *Controller       // nil makes a new cluster
+	Configs    map[string]string // the broker's configurations, by Kafka's names
+	Host       string            // where clients reach it; "" is 127.0.0.1
+	Port       int32             // 0 is 9092
+	// OfflineRetryInterval is that of broker.Options.
+	OfflineRetryInterval time.Duration
 }
 
-// StartAt is Start for a broker that clients reach at host and port. The engine
-// is closed with the broker.
-func StartAt(t testing.TB, store engine.API, configs map[string]string, host string, port int32) (*broker.Broker, *Controller) {
+// Start starts a broker on store as a server would: it recovers the logs, gets an
+// epoch and carries the image out. Stop, which is also called at the end of the test,
+// closes it and the store.
+func Start(t testing.TB, store engine.API, o Options) (b *broker.Broker, stop func()) {
 	t.Helper()
-	defaults, err := meta.NewDefaults(configs)
+	if o.Controller == nil {
+		o.Controller = NewController()
+	}
+	if o.Host == "" {
+		o.Host = "127.0.0.1"
+	}
+	if o.Port == 0 {
+		o.Port = 9092
+	}
+	defaults, err := meta.NewDefaults(o.Configs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller := NewController(NodeID, host, port)
-	b := broker.New(broker.Options{
-		NodeID:     NodeID,
-		Engine:     store,
-		Controller: controller,
-		NewReplica: func(string) engine.Replica { return replica.New(replica.Options{}) },
-		Defaults:   defaults,
+	b = broker.New(broker.Options{
+		NodeID:               NodeID,
+		Engine:               store,
+		Controller:           o.Controller,
+		NewReplica:           func(string) engine.Replica { return replica.New(replica.Options{}) },
+		Defaults:             defaults,
+		OfflineRetryInterval: o.OfflineRetryInterval,
 	})
-	if err := b.Start(context.Background(), controller.Image()); err != nil {
+	ctx := context.Background()
+	epochMax, err := b.Recover(ctx, o.Controller.Image())
+	if err != nil {
 		t.Fatal(err)
 	}
-	controller.Changed = b.Apply
-	t.Cleanup(func() {
+	if _, err := o.Controller.Propose(ctx, meta.StartBroker{ID: NodeID, Host: o.Host, Port: o.Port, LogsEpochMax: epochMax}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Start(ctx, o.Controller.Image()); err != nil {
+		t.Fatal(err)
+	}
+	o.Controller.follow(b.Apply)
+	stop = sync.OnceFunc(func() {
+		o.Controller.follow(nil)
 		b.Close()
-		if err := store.Close(context.Background()); err != nil {
+		if err := store.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	return b, controller
+	t.Cleanup(stop)
+	return b, stop
 }
 
 // CreateTopic creates a topic and fails the test if that fails.

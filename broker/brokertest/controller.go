@@ -8,28 +8,20 @@ import (
 )
 
 // Controller is a control plane of one process: commands are applied in the
-// order in which they come, and Changed hears of each. Safe for concurrent use.
+// order in which they come, and a broker that follows hears of each. It
+// outlives the brokers that are started on it. Safe for concurrent use.
 type Controller struct {
-	// Changed is called after each command, in order, before Propose returns.
-	Changed func(meta.Delta, *meta.Image)
-
-	mu    sync.Mutex
-	image *meta.Image
+	mu      sync.Mutex
+	image   *meta.Image
+	changed func(meta.Delta, *meta.Image) // called in order, before Propose returns; nil for nobody
 }
 
-// NewController returns the controller of a cluster with one broker.
-func NewController(nodeID int32, host string, port int32) *Controller {
+// NewController returns the controller of a cluster without brokers.
+func NewController() *Controller {
 	c := &Controller{image: meta.NewImage()}
-	ctx := context.Background()
-	for _, command := range []meta.Command{
-		meta.FormatCluster{ClusterID: "abcdefghijklmnopqrstuw"},
-		meta.StartBroker{ID: nodeID, Host: host, Port: port, LogsEpochMax: -1},
-	} {
-		if _, err := c.Propose(ctx, command); err != nil {
-			panic(err)
-		}
+	if _, err := c.Propose(context.Background(), meta.FormatCluster{ClusterID: "abcdefghijklmnopqrstuw"}); err != nil {
+		panic(err)
 	}
-	c.image.ControllerID = nodeID // nobody reads it yet
 	return c
 }
 
@@ -45,9 +37,19 @@ func (c *Controller) Propose(_ context.Context, command meta.Command) (meta.Resu
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	image, delta, result, err := meta.Apply(c.image, c.image.Index+1, command)
+	if brokers := image.Brokers(); len(brokers) > 0 {
+		image.ControllerID = brokers[0].ID // nobody reads this image yet
+	}
 	c.image = image
-	if c.Changed != nil {
-		c.Changed(delta, image)
+	if c.changed != nil {
+		c.changed(delta, image)
 	}
 	return result, err
+}
+
+// follow has changed called for every command from now on; nil is nobody.
+func (c *Controller) follow(changed func(meta.Delta, *meta.Image)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = changed
 }

@@ -20,8 +20,7 @@ type Engine struct {
 	byName map[*engine.Log]*log
 	parked []*engine.Read
 
-	// Failing makes Create fail, when it is not nil.
-	Failing error
+	creating func(engine.LogSpec) error
 }
 
 // log is one log: batches in order.
@@ -162,13 +161,26 @@ func (e *Engine) Open(context.Context, engine.LogSpec) (*engine.Log, error) {
 // Create implements engine.API.
 func (e *Engine) Create(_ context.Context, spec engine.LogSpec) (*engine.Log, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.Failing != nil {
-		return nil, e.Failing
+	creating := e.creating
+	e.mu.Unlock()
+	if creating != nil {
+		if err := creating(spec); err != nil {
+			return nil, err
+		}
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	l := &log{LogSpec: spec, name: new(engine.Log)}
 	e.logs[spec.ID], e.byName[l.name] = l, l
 	return l.name, nil
+}
+
+// Creating has f called before each log is made, without a lock: it may wait, and
+// its error fails the Create.
+func (e *Engine) Creating(f func(engine.LogSpec) error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.creating = f
 }
 
 // Delete implements engine.API.

@@ -35,7 +35,7 @@ type carrier struct {
 	closed bool
 }
 
-func newCarrier(t testing.TB, p *Protocol, listener net.Listener) *carrier {
+func newCarrier(p *Protocol, listener net.Listener) *carrier {
 	c := &carrier{listener: listener, protocol: p, pool: buffer.NewPool("frames", 64<<20), open: make(map[net.Conn]bool)}
 	c.done.Go(func() {
 		for {
@@ -52,7 +52,6 @@ func newCarrier(t testing.TB, p *Protocol, listener net.Listener) *carrier {
 			c.done.Go(func() { c.serve(socket) })
 		}
 	})
-	t.Cleanup(c.close)
 	return c
 }
 
@@ -160,24 +159,34 @@ func (c *carried) RemoteAddr() net.Addr { return c.socket.RemoteAddr() }
 func (c *carried) LocalAddr() net.Addr  { return c.socket.LocalAddr() }
 func (c *carried) Close(error)          { _ = c.socket.Close() }
 
-// house is a broker on a real engine in a directory, served to real clients.
+// house is a broker on a real engine in a directory, served to real clients at
+// one address over all its lives.
 type house struct {
-	t         testing.TB
-	directory string
-	configs   map[string]string
-	address   string
-	broker    *broker.Broker
-	engine    *engine.Engine
-	protocol  *Protocol
+	t          testing.TB
+	directory  string
+	address    string
+	controller *brokertest.Controller
+
+	broker   *broker.Broker
+	protocol *Protocol
+	stop     func() // ends the present life
 }
 
 // startHouse starts one in a new directory.
-func startHouse(t testing.TB, configs map[string]string) *house {
+func startHouse(t testing.TB) *house {
 	t.Helper()
-	h := &house{t: t, directory: t.TempDir(), configs: configs}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	h := &house{t: t, directory: t.TempDir(), address: "127.0.0.1:0", controller: brokertest.NewController()}
+	h.start()
+	t.Cleanup(func() { h.stop() })
+	return h
+}
+
+// start begins a life.
+func (h *house) start() {
+	h.t.Helper()
+	listener, err := net.Listen("tcp", h.address)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	h.address = listener.Addr().String()
 	store, err := engine.New(engine.Options{
@@ -186,20 +195,27 @@ func startHouse(t testing.TB, configs map[string]string) *house {
 		Cold:     buffer.NewPool("cold", 64<<20),
 	})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	h.engine = store
-	h.broker, _ = brokertest.StartAt(t, store, configs, "127.0.0.1", int32(listener.Addr().(*net.TCPAddr).Port))
+	var stopBroker func()
+	h.broker, stopBroker = brokertest.Start(h.t, store, brokertest.Options{
+		Controller: h.controller, Port: int32(listener.Addr().(*net.TCPAddr).Port)})
 	h.protocol = New(Options{Broker: h.broker, AutoCreateTopics: true})
-	// Cleanups run backwards: connections end first, then the broker, then the engine.
-	network := newCarrier(t, h.protocol, listener)
-	t.Cleanup(func() {
+	network := newCarrier(h.protocol, listener)
+	h.stop = func() {
 		network.close()
+		stopBroker()
 		if got := h.protocol.metrics.Panics.Load(); got != 0 {
-			t.Errorf("%d handlers panicked", got)
+			h.t.Errorf("%d handlers panicked", got)
 		}
-	})
-	return h
+	}
+}
+
+// restart ends the present life and begins another on the same directory.
+func (h *house) restart() {
+	h.t.Helper()
+	h.stop()
+	h.start()
 }
 
 // client connects franz-go.

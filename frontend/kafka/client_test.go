@@ -196,16 +196,15 @@ func at[Q kmsg.Request](version int16, request Q) Q {
 // scene is a broker with an engine in memory, the protocol on it and a client.
 type scene struct {
 	*client
-	broker     *broker.Broker
-	engine     *brokertest.Engine
-	controller *brokertest.Controller
-	protocol   *Protocol
+	broker   *broker.Broker
+	engine   *brokertest.Engine
+	protocol *Protocol
 }
 
 func newScene(t testing.TB, options Options) *scene {
 	t.Helper()
 	s := &scene{engine: brokertest.NewEngine()}
-	s.broker, s.controller = brokertest.Start(t, s.engine, nil)
+	s.broker, _ = brokertest.Start(t, s.engine, brokertest.Options{})
 	options.Broker = s.broker
 	s.protocol = New(options)
 	s.client = newClient(t, s.protocol)

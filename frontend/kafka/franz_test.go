@@ -38,7 +38,7 @@ func (h *house) consume(c *kgo.Client, count int) (records []*kgo.Record) {
 // 1C of kafka-map: offsets from 0 on, dense; records come back with key, value,
 // headers and timestamp, in every codec.
 func TestRecordsComeBackAsTheyWere(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	h.topic("orders", 1, nil)
 	base := time.UnixMilli(1_700_000_000_000)
 	var want []string
@@ -65,7 +65,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 // black-box 1 to 3 and 7: a query by time lands on the record, also inside a
 // compressed batch; past the end there is none; -3 is the latest of all.
 func TestOffsetsByTimeAreExact(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	h.topic("orders", 1, nil)
 	producer := h.client(kgo.ProducerBatchCompression(kgo.ZstdCompression()))
 	var records []*kgo.Record
@@ -106,7 +106,7 @@ func TestOffsetsByTimeAreExact(t *testing.T) {
 
 // An empty log has no latest timestamp, and starts where it ends.
 func TestOffsetsOfAnEmptyLog(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	h.topic("orders", 1, nil)
 	for name, list := range map[string]func(context.Context, ...string) (kadm.ListedOffsets, error){
 		"start": h.admin().ListStartOffsets, "end": h.admin().ListEndOffsets, "max": h.admin().ListMaxTimestampOffsets,
@@ -129,7 +129,7 @@ func TestOffsetsOfAnEmptyLog(t *testing.T) {
 // 1E: a duplicate of a batch is acknowledged with the original's offset and not appended; a
 // gap in the sequence is OUT_OF_ORDER_SEQUENCE_NUMBER.
 func TestIdempotentProduceOnTheWire(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	topic := h.topic("orders", 1, nil)
 	client := h.client()
 	id, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(h.context(), client)
@@ -159,7 +159,7 @@ func TestIdempotentProduceOnTheWire(t *testing.T) {
 // KIP-320: epochs that the broker does not lead under are told apart; the end of
 // the present one is the end of the log.
 func TestEpochsAreCompared(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	id := h.topic("orders", 1, nil)
 	client := h.client()
 	h.produceAll(client, &kgo.Record{Topic: "orders", Value: []byte("a")}, &kgo.Record{Topic: "orders", Value: []byte("b")})
@@ -202,7 +202,7 @@ func TestEpochsAreCompared(t *testing.T) {
 
 // black-box 28 (KIP-74): one batch over the limits is returned whole; a second one is not.
 func TestOneBatchOverTheLimitIsReturnedWhole(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	large := "10000000"
 	h.topic("orders", 1, map[string]*string{"max.message.bytes": &large})
 	producer := h.client(kgo.ProducerBatchMaxBytes(8<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
@@ -220,7 +220,7 @@ func TestOneBatchOverTheLimitIsReturnedWhole(t *testing.T) {
 
 // 1A N6: a consumer at the end gets a record that is produced while it waits.
 func TestConsumerAtTheEndIsWoken(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	h.topic("orders", 1, nil)
 	consumer := h.client(kgo.FetchMaxWait(patience), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().At(0)}}))
 	result := make(chan []*kgo.Record, 1)
@@ -238,7 +238,7 @@ func TestConsumerAtTheEndIsWoken(t *testing.T) {
 
 // Auto-creation as clients meet it: produce to a topic that nobody made.
 func TestProduceToATopicThatNobodyMade(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	producer := h.client(kgo.AllowAutoTopicCreation(), kgo.UnknownTopicRetries(-1))
 	h.produceAll(producer, &kgo.Record{Topic: "made-on-demand", Value: []byte("x")})
 	consumer := h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"made-on-demand": {0: kgo.NewOffset().AtStart()}}))
@@ -249,7 +249,7 @@ func TestProduceToATopicThatNobodyMade(t *testing.T) {
 
 // 1E: above max.message.bytes the client is told the limit by its name.
 func TestMessageTooLargeIsRefused(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	h.topic("orders", 1, nil)
 	producer := h.client(kgo.ProducerBatchMaxBytes(4<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	err := producer.ProduceSync(h.context(), &kgo.Record{Topic: "orders", Value: make([]byte, 2<<20)}).FirstErr()
@@ -260,7 +260,7 @@ func TestMessageTooLargeIsRefused(t *testing.T) {
 
 // Many partitions in one produce and one fetch, by the default idempotent client.
 func TestManyPartitionsInOneRequest(t *testing.T) {
-	h := startHouse(t, nil)
+	h := startHouse(t)
 	const partitions, each = 64, 20
 	h.topic("wide", partitions, nil)
 	producer := h.client()
@@ -279,5 +279,57 @@ func TestManyPartitionsInOneRequest(t *testing.T) {
 			t.Fatalf("partition %d offset %d holds %q, want offset %d", r.Partition, r.Offset, r.Value, next[r.Partition])
 		}
 		next[r.Partition]++
+	}
+}
+
+// 1E: what was acknowledged is there after a restart, the leader has a higher
+// epoch, and the producer's state survives: a retry is still a duplicate.
+func TestARestartKeepsRecordsAndProducers(t *testing.T) {
+	h := startHouse(t)
+	id := h.topic("orders", 1, nil)
+	epoch := func() int32 {
+		topic, _ := h.broker.Image().TopicByID(id)
+		return topic.Partitions[0].LeaderEpoch
+	}
+	client := h.client()
+	producer, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(h.context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	produce := func(sequence int32) int64 {
+		t.Helper()
+		request := produceRequest(13, "", id, idempotentBatch(producer.ProducerID, sequence, fmt.Sprint(sequence)))
+		response, err := request.RequestWith(h.context(), h.client())
+		if err == nil {
+			err = kerr.ErrorForCode(response.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Topics[0].Partitions[0].BaseOffset
+	}
+	for sequence := range int32(3) {
+		produce(sequence)
+	}
+	before := epoch()
+	h.restart()
+	if after := epoch(); after <= before {
+		t.Errorf("leader epoch %d after a restart, was %d (architecture rule 11)", after, before)
+	}
+	if got := produce(2); got != 2 {
+		t.Errorf("a retry after the restart is at offset %d, want the original's 2", got)
+	}
+	if got := produce(3); got != 3 {
+		t.Errorf("the next batch is at offset %d, want 3", got)
+	}
+	consumer := h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}}))
+	for i, r := range h.consume(consumer, 4) {
+		if r.Offset != int64(i) || string(r.Value) != fmt.Sprint(i) {
+			t.Errorf("offset %d holds %q", r.Offset, r.Value)
+		}
+	}
+	next, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(h.context(), client)
+	if err != nil || next.ProducerID <= producer.ProducerID {
+		t.Errorf("producer id %d after %d (%v)", next.ProducerID, producer.ProducerID, err)
 	}
 }

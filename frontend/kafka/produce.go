@@ -245,9 +245,12 @@ func (c *produceCall) appendPart(dst []byte, part *broker.ProducePart) []byte {
 
 // appendRecordErrors encodes the records at fault and the message (KIP-467).
 func (c *produceCall) appendRecordErrors(dst []byte, err error) []byte {
-	var invalid *record.InvalidError
+	if err == nil {
+		dst = appendArrayLen(dst, 0, c.flexible)
+		return appendNullableString(dst, nil, c.flexible)
+	}
 	var offending []record.RecordError
-	if errors.As(err, &invalid) {
+	if invalid := new(record.InvalidError); errors.As(err, &invalid) {
 		offending = invalid.Records
 	}
 	dst = appendArrayLen(dst, len(offending), c.flexible)
@@ -255,9 +258,6 @@ func (c *produceCall) appendRecordErrors(dst []byte, err error) []byte {
 		dst = kbin.AppendInt32(dst, int32(offending[i].Index))
 		dst = appendNullableString(dst, &offending[i].Message, c.flexible)
 		dst = appendNoTags(dst, c.flexible)
-	}
-	if err == nil {
-		return appendNullableString(dst, nil, c.flexible)
 	}
 	text := message(err)
 	return appendNullableString(dst, &text, c.flexible)
