@@ -29,6 +29,9 @@ import (
 const (
 	fileName      = "metadata.db"
 	formatVersion = 1
+	// reservedBytes is the disk space that a file has from the start: room for log
+	// and snapshots of 48,000 partitions, old and new at once.
+	reservedBytes = 16 << 20
 	// lockTimeout is how long Open waits for another process to let go of the file.
 	lockTimeout = time.Second
 	// trailingEntries are kept behind a snapshot, so that a follower that is only
@@ -91,6 +94,9 @@ func createStore(dir string, who identity, voters []uint64, image []byte) (err e
 		return fmt.Errorf("raftctl: creating metadata: %w", err)
 	}
 	if err := writeFirst(temporary, who, voters, image); err != nil {
+		return fmt.Errorf("raftctl: creating %s: %w", temporary, err)
+	}
+	if err := reserve(temporary, reservedBytes); err != nil {
 		return fmt.Errorf("raftctl: creating %s: %w", temporary, err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
