@@ -202,6 +202,9 @@ func (b *Broker) AutoCreateTopic(name string) error {
 	}
 	spec := TopicSpec{Name: name, Partitions: -1, ReplicationFactor: -1}
 	if answers, err := b.CreateTopics(b.closing, []TopicSpec{spec}, true); err == nil && answers[0].Err != nil {
+		if errors.Is(answers[0].Err, meta.ErrTopicExists) {
+			return nil // somebody was faster
+		}
 		return answers[0].Err
 	}
 	if c.running == nil {
