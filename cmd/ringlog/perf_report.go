@@ -24,7 +24,7 @@ func printReport(output io.Writer, report perf.Report) {
 	}
 	fmt.Fprintf(output, "  CPU         load %.0f %%", report.CPU.User+report.CPU.System)
 	if server := report.CPU.Server; server != nil {
-		fmt.Fprintf(output, ", broker %.0f %%", server.User+server.System)
+		fmt.Fprintf(output, ", server %.0f %%", server.User+server.System)
 	}
 	fmt.Fprintf(output, ", others %.0f %% (of one core; there are %d)\n", report.CPU.Foreign, report.Environment.Cores)
 	for _, name := range slices.Sorted(maps.Keys(report.Errors)) {

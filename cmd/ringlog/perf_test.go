@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -40,6 +43,25 @@ func TestPerfCountsWhatItSent(t *testing.T) {
 	_, complaint, code = s.execute(t, strings.NewReader(""), "perf", "consume", "--topic", "nothing")
 	if code != exitNotFound || !strings.Contains(complaint, "ringlog perf produce --topic nothing") {
 		t.Errorf("a topic that is not there: exit code %d, %s", code, complaint)
+	}
+}
+
+// TestTheCeilingIsAProcessOfItsOwn: perf bare starts itself as the server and
+// leaves nothing behind.
+func TestTheCeilingIsAProcessOfItsOwn(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "bare")
+	command := exec.CommandContext(t.Context(), ringlogtest.Binary(t), "perf", "bare", "--json", "--data-dir", directory,
+		"--count", "2000", "--connections", "2", "--partitions", "2", "--file-bytes", "8388608")
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	var report perf.Report
+	if err := json.Unmarshal(output, &report); err != nil || report.Records < 2000 || report.CPU.Server == nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	if left, err := os.ReadDir(directory); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
