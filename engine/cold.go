@@ -105,10 +105,7 @@ func (r *readers) serve(j *job, c *coldRead) {
 		if !p.gatherTail(&c.left, &c.empty) {
 			continue
 		}
-		l := p.Log
-		l.jobs++
-		err := l.readCold(j, p, min(p.BytesMax, c.left), c.empty)
-		l.jobs--
+		err := p.Log.readCold(j, p, min(p.BytesMax, c.left), c.empty)
 		if j.abandoned {
 			return
 		}
@@ -119,39 +116,50 @@ func (r *readers) serve(j *job, c *coldRead) {
 	}
 }
 
-// readCold fills p from disk with up to limit bytes; first lets one batch exceed that.
+// readCold fills p from disk with up to limit bytes; first lets one batch exceed
+// that. While it waits for memory it holds nothing of the log.
 func (l *Log) readCold(j *job, p *ReadPart, limit int, first bool) error {
-	offset := p.Offset
-	f := l.segments[l.segmentAt(offset)]
-	for i := l.segmentAt(offset); offset >= f.NextOffset && i+1 < len(l.segments); i++ {
-		f = l.segments[i+1] // a gap between segments: the next batch is the one
-	}
-	f.pins++
-	defer func() { f.pins-- }()
-	x, err := l.indexOf(j, f)
-	if err != nil {
-		return err
-	}
-	if err := l.shard.files.open(j, f); err != nil {
-		return err
-	}
-	position, _ := x.Find(offset)
 	want := plan.RoundUp(min(int64(limit)+2*int64(l.config.IndexIntervalBytes), coldBytesMax))
 	for {
 		b, err := l.shard.reads.memory(j, want)
 		if err != nil {
 			return err
 		}
-		need, err := l.readColdAt(j, p, f, b, position, offset, limit, first)
+		need, err := l.readColdInto(j, p, b, limit, first)
 		b.Release()
-		if need == 0 || err != nil {
+		if need <= want || err != nil {
 			return err
-		}
-		if need <= want { // the file's end was cut off meanwhile
-			return nil
 		}
 		want = need
 	}
+}
+
+// readColdInto is readCold with memory; need is 0, or what the first batch needs.
+func (l *Log) readColdInto(j *job, p *ReadPart, b *buffer.Buffer, limit int, first bool) (need int64, err error) {
+	offset := p.Offset
+	if _, err := p.available(); err != nil {
+		return 0, err // closed, or deleted by retention, while the read waited
+	}
+	i := l.segmentAt(offset)
+	for offset >= l.segments[i].NextOffset && i+1 < len(l.segments) {
+		i++ // a gap between segments: the next batch is the one
+	}
+	f := l.segments[i]
+	l.jobs++
+	f.pins++
+	defer func() {
+		l.jobs--
+		f.pins--
+	}()
+	x, err := l.indexOf(j, f)
+	if err != nil {
+		return 0, err
+	}
+	if err := l.shard.files.open(j, f); err != nil {
+		return 0, err
+	}
+	position, _ := x.Find(offset)
+	return l.readColdAt(j, p, f, b, position, offset, limit, first)
 }
 
 // memory gets a buffer of the cold pool, waiting until there is one.
@@ -178,11 +186,12 @@ func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, 
 	end := f.Bytes
 	size := min(int64(len(b.Bytes())), plan.RoundUp(end)-start)
 	data := b.Bytes()[:size]
+	gen := l.gen
 	if err := j.readPieces(f.file, data, start); err != nil {
-		return 0, err
+		return 0, fmt.Errorf("engine: read %s at %d: %w", f.path(), start, err)
 	}
-	if l.closed != nil {
-		return 0, l.closed
+	if _, err := p.available(); err != nil || l.gen != gen || l.cut.active {
+		return 0, err // closed, deleted or cut under the read: what was read may be anything
 	}
 	data = data[:min(size, end-start)]
 	highWatermark := l.highWatermark

@@ -112,11 +112,25 @@ func (l *Log) deleteSegments(j *job, n int, start int64) error {
 	l.startMoved()
 	for _, f := range gone {
 		f.gone = true
-		if err := l.recycle(j, f); err != nil {
-			return err
-		}
 	}
+	l.recycleAll(gone)
 	return nil
+}
+
+// recycleAll starts the job that recycles files that left the log. It takes no
+// lock: it waits for readers, and the log must go on meanwhile.
+func (l *Log) recycleAll(gone []*segmentFile) {
+	l.jobs++
+	l.shard.start("recycle "+l.label, func(j *job) {
+		var err error
+		for _, f := range gone {
+			if err == nil {
+				err = l.recycle(j, f)
+			}
+		}
+		l.jobs--
+		l.metaEnded("recycling a segment", err)
+	})
 }
 
 // startMoved tells replica and readers of a new start offset.
