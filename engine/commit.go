@@ -8,9 +8,9 @@ import (
 	"ringlog/engine/plan"
 )
 
-// privateBlocksStep is how many private blocks are allocated at a time. There
-// are at most as many as logs, because a log has one tail block in flight.
-const privateBlocksStep = 64
+// blocksStep is how many blocks are allocated at a time. There are at most two for
+// each log: its tail block in flight, and the one that it keeps while it is quiet.
+const blocksStep = 64
 
 // commit makes written bytes durable: one flush at a time, back to back, for all
 // logs at once; writes go on meanwhile. There is no timer: what arrives while a
@@ -32,7 +32,7 @@ type commit struct {
 	syncing   []*syncWait    // those that the flush in flight serves
 
 	idleWrites *write   // for reuse
-	blocks     [][]byte // private blocks for reuse
+	blocks     [][]byte // of 4 KiB, for reuse
 }
 
 // capture is what one flush makes durable of one log.
@@ -293,16 +293,15 @@ func (c *commit) releaseMemory(w *write) {
 	w.op.Buffer = nil
 }
 
-// privateBlock gives w a block of its own.
-func (w *write) privateBlock(s *shard) []byte {
-	c := &s.commit
+// takeBlock returns a block of memory; what it holds is arbitrary.
+func (c *commit) takeBlock() []byte {
 	if len(c.blocks) == 0 {
-		slab := disk.AlignedBytes(privateBlocksStep * plan.BlockBytes)
+		slab := disk.AlignedBytes(blocksStep * plan.BlockBytes)
 		for i := 0; i < len(slab); i += plan.BlockBytes {
 			c.blocks = append(c.blocks, slab[i:i+plan.BlockBytes:i+plan.BlockBytes])
 		}
 	}
-	w.private = c.blocks[len(c.blocks)-1]
+	block := c.blocks[len(c.blocks)-1]
 	c.blocks = c.blocks[:len(c.blocks)-1]
-	return w.private
+	return block
 }

@@ -309,3 +309,37 @@ func TestLostManifestIsNotAnEmptyLog(t *testing.T) {
 		t.Fatalf("a log without its manifest: %v", err)
 	}
 }
+
+// Many quiet logs must not keep the memory that others wait for: each gives up
+// all of its tail but the block in which it ends.
+func TestQuietLogsGiveUpTheirMemory(t *testing.T) {
+	r := newRig(t)
+	r.tail = buffer.NewPool("small tail", 128<<10)
+	r.on(crash.New(crash.Options{Seed: 4}))
+	r.start()
+	var logs []*Log
+	for i := range 24 {
+		id := LogID{byte(i + 1)}
+		l, err := r.step.Create(context.Background(), LogSpec{ID: id, Label: fmt.Sprintf("orders-%d", i), Replica: new(stubReplica)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.step.Lead(context.Background(), id, 0); err != nil {
+			t.Fatal(err)
+		}
+		logs = append(logs, l)
+	}
+	want := map[*Log][]record.Batch{}
+	for round := range 4 {
+		for i, l := range logs {
+			r.log = l
+			b := batchOf(uint64(round*100+i), 1, 10_000+i, 1)
+			r.produce(b)
+			want[l] = append(want[l], b)
+		}
+	}
+	for _, l := range logs {
+		r.log = l
+		r.expect(want[l], r.readAll(0))
+	}
+}

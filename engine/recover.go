@@ -401,23 +401,14 @@ func (l *Log) loadTail(j *job) error {
 	if err := l.shard.files.open(j, f); err != nil {
 		return err
 	}
-	b := l.shard.tail.get(plan.BlockBytes, plan.BlockBytes)
-	if b == nil {
-		return fmt.Errorf("%w: no memory for the block in which the log ends", ErrNoSpace)
-	}
-	n, err := j.readAll(f.file, b.Bytes()[:plan.BlockBytes], start)
+	block := disk.AlignedBytes(plan.BlockBytes)
+	n, err := j.readAll(f.file, block, start)
 	if err == nil && int64(n) < position-start {
 		err = &segment.CorruptError{File: f.path(), Offset: start, Reason: "the block in which the log ends is short"}
 	}
 	if err != nil {
-		b.Release()
 		return err
 	}
-	c := l.shard.tail.newChunk(l, f, b, start)
-	c.dataStart, c.dataEnd = position, position
-	c.baseOffset, c.nextOffset = l.next.offset, l.next.offset
-	l.tail.push(c)
-	l.tail.size = int64(len(c.bytes))
-	l.writes.chunk = c
+	l.keepBlock(block[:position-start])
 	return nil
 }

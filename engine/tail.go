@@ -20,8 +20,8 @@ import (
 // in which the last batch of a chunk ends is copied (up to 4095 bytes) into the
 // next chunk and written from there.
 type chunk struct {
-	buffer     *buffer.Buffer
-	bytes      []byte // buffer.Bytes()
+	buffer     *buffer.Buffer // nil: the chunk is only the block in which its log ends, on the heap
+	bytes      []byte         // buffer.Bytes(), or that block
 	log        *Log
 	segment    *segmentFile
 	start      int64 // file position of bytes[0]
@@ -29,7 +29,6 @@ type chunk struct {
 	dataEnd    int64 // file position behind the last batch
 	baseOffset int64 // offset at dataStart
 	nextOffset int64 // offset at dataEnd
-	madeAt     time.Duration
 
 	next *chunk // of the log
 
@@ -85,7 +84,7 @@ func (t *logTail) find(offset int64) int {
 func (t *logTail) room(l *Log, size int64) bool {
 	last := t.last()
 	position := l.next.position
-	if last != nil && last.segment == l.active && position+size <= last.start+int64(len(last.bytes)) {
+	if last != nil && last.buffer != nil && last.segment == l.active && position+size <= last.start+int64(len(last.bytes)) {
 		return true
 	}
 	s := l.shard
@@ -96,7 +95,7 @@ func (t *logTail) room(l *Log, size int64) bool {
 		return false
 	}
 	last = t.last() // getting memory may have replaced it
-	c := s.tail.newChunk(l, l.active, b, start)
+	c := s.tail.newChunk(l, l.active, b, b.Bytes(), start)
 	c.dataStart, c.dataEnd = position, position
 	c.baseOffset, c.nextOffset = l.next.offset, l.next.offset
 	if position > start {
@@ -106,7 +105,9 @@ func (t *logTail) room(l *Log, size int64) bool {
 	t.push(c)
 	if last != nil {
 		last.next = c
-		if last.nextOffset <= l.flushed.offset {
+		if last.buffer == nil {
+			s.tail.drop(last)
+		} else if last.nextOffset <= l.flushed.offset {
 			s.tail.makeClean(last)
 		}
 	}
@@ -203,23 +204,41 @@ func (t *tailCache) get(want, need int64) *buffer.Buffer {
 	}
 }
 
-// evict gives up the oldest clean chunk; false when there is none that can go.
+// evict gives up the oldest clean chunk; false when there is none.
 func (t *tailCache) evict() bool {
-	for c := t.oldest; c != nil; c = c.cleanNext {
-		l := c.log
-		if c != l.tail.last() || c.dataEnd%plan.BlockBytes == 0 || c.segment != l.active || l.failed != nil || l.closed != nil {
-			t.drop(c)
-			return true
-		}
-		if len(c.bytes) == plan.BlockBytes {
-			continue // the block in which the log ends has to stay
-		}
-		if b := t.pool.TryGet(plan.BlockBytes); b != nil {
-			t.shrink(c, b)
-			return true
-		}
+	c := t.oldest
+	if c == nil {
+		return false
 	}
-	return false
+	l := c.log
+	if c == l.tail.last() && c.dataEnd%plan.BlockBytes != 0 && c.segment == l.active && l.usable() == nil {
+		l.keepBlock(c.at(plan.RoundDown(c.dataEnd), c.dataEnd))
+	}
+	t.drop(c)
+	t.shard.counters.evictions.Add(1)
+	return true
+}
+
+// keepBlock makes a chunk of the block in which the log ends, of which content
+// is the data: appends go on there. It lies on the heap, so that ten thousand
+// quiet logs, or one reader that holds a large chunk, cannot use up the memory that
+// everybody waits for. It takes no batch: the next append makes a chunk.
+func (l *Log) keepBlock(content []byte) {
+	t := &l.shard.tail
+	last := l.tail.last()
+	block := l.shard.commit.takeBlock()
+	copy(block, content)
+	c := t.newChunk(l, l.active, nil, block, plan.RoundDown(l.next.position))
+	c.dataStart, c.dataEnd = l.next.position, l.next.position
+	c.baseOffset, c.nextOffset = l.next.offset, l.next.offset
+	l.tail.size = plan.BlockBytes
+	l.tail.push(c)
+	if last != nil {
+		last.next = c
+	}
+	if l.writes.chunk == nil {
+		l.writes.chunk = c
+	}
 }
 
 // drop takes the oldest chunk out of its log.
@@ -237,52 +256,39 @@ func (t *tailCache) drop(c *chunk) {
 		tail.chunks, tail.first = tail.chunks[:0], 0
 	}
 	t.forget(c)
-	t.shard.counters.evictions.Add(1)
 }
 
-// shrink keeps of a log's last chunk only the block in which the log ends.
-func (t *tailCache) shrink(c *chunk, b *buffer.Buffer) {
-	l := c.log
-	start := plan.RoundDown(c.dataEnd)
-	small := t.newChunk(l, c.segment, b, start)
-	small.dataStart, small.dataEnd = c.dataEnd, c.dataEnd
-	small.baseOffset, small.nextOffset = c.nextOffset, c.nextOffset
-	copy(small.bytes, c.at(start, c.dataEnd))
-	l.tail.size = int64(len(small.bytes))
-	l.tail.push(small)
-	c.next = small
-	t.drop(c)
-	if l.writes.chunk == nil {
-		l.writes.chunk = small
-	}
-	t.makeClean(small)
-}
-
-// newChunk makes a chunk over b, which it owns.
-func (t *tailCache) newChunk(l *Log, f *segmentFile, b *buffer.Buffer, start int64) *chunk {
+// newChunk makes a chunk of bytes, those of b, which it owns, or of a block.
+func (t *tailCache) newChunk(l *Log, f *segmentFile, b *buffer.Buffer, bytes []byte, start int64) *chunk {
 	c := t.idle
 	if c == nil {
 		c = new(chunk)
 	} else {
 		t.idle = c.next
 	}
-	*c = chunk{buffer: b, bytes: b.Bytes(), log: l, segment: f, start: start, madeAt: t.shard.now}
-	t.shard.counters.tailBytes.Add(int64(len(c.bytes)))
+	*c = chunk{buffer: b, bytes: bytes, log: l, segment: f, start: start}
+	if b != nil {
+		t.shard.counters.tailBytes.Add(int64(len(bytes)))
+	}
 	return c
 }
 
 // forget releases the memory of c; readers that hold it keep their reference.
 func (t *tailCache) forget(c *chunk) {
 	t.makeDirty(c)
-	t.shard.counters.tailBytes.Add(-int64(len(c.bytes)))
-	c.buffer.Release()
+	if c.buffer == nil {
+		t.shard.commit.blocks = append(t.shard.commit.blocks, c.bytes)
+	} else {
+		t.shard.counters.tailBytes.Add(-int64(len(c.bytes)))
+		c.buffer.Release()
+	}
 	*c = chunk{next: t.idle}
 	t.idle = c
 }
 
 // makeClean puts c at the young end of the clean ones.
 func (t *tailCache) makeClean(c *chunk) {
-	if c.clean {
+	if c.clean || c.buffer == nil {
 		return
 	}
 	c.clean = true

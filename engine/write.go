@@ -135,7 +135,8 @@ func (l *Log) submitWrite(c *chunk, from, bytes int64, tail bool) {
 	w.log, w.segment, w.boundary = l, c.segment, l.writes.boundary
 	w.op = disk.Operation{Kind: disk.Write, File: c.segment.file, Offset: from, Owner: w}
 	if tail {
-		n := copy(w.privateBlock(s), c.at(from, end))
+		w.private = s.commit.takeBlock()
+		n := copy(w.private, c.at(from, end))
 		clear(w.private[n:])
 		w.op.Buffer = w.private
 		l.writes.tailBlock = true
