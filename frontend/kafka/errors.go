@@ -85,6 +85,7 @@ var codes = []struct {
 	{meta.ErrInvalidReplicaAssignment, kerr.InvalidReplicaAssignment},
 	{meta.ErrInvalidConfig, kerr.InvalidConfig},
 	{meta.ErrInvalidRequest, kerr.InvalidRequest},
+	{broker.ErrRecordsKept, kerr.PolicyViolation},
 	{errTopicDeletionOff, kerr.TopicDeletionDisabled},
 	{broker.ErrUnknownBroker, kerr.InvalidRequest},
 

@@ -333,3 +333,46 @@ func TestARestartKeepsRecordsAndProducers(t *testing.T) {
 		t.Errorf("producer id %d after %d (%v)", next.ProducerID, producer.ProducerID, err)
 	}
 }
+
+// black-box 36 and 37: records are deleted up to an offset, also inside a batch, which
+// is then returned whole; a query by time finds nothing below the new start.
+func TestDeleteRecordsMovesTheStart(t *testing.T) {
+	h := startHouse(t)
+	h.topic("orders", 1, nil)
+	keep := ""
+	h.topic("kept", 1, map[string]*string{"cleanup.policy": &keep})
+	var records []*kgo.Record
+	for n := range 10 {
+		records = append(records, &kgo.Record{Topic: "orders", Value: fmt.Append(nil, n), Timestamp: time.UnixMilli(int64(100 + n))})
+	}
+	h.produceAll(h.client(), records...)
+	remove := func(topic string, offset int64) (int64, error) {
+		var offsets kadm.Offsets
+		offsets.Add(kadm.Offset{Topic: topic, At: offset})
+		deleted, err := h.admin().DeleteRecords(h.context(), offsets)
+		got, _ := deleted.Lookup(topic, 0)
+		return got.LowWatermark, errors.Join(err, got.Err)
+	}
+	for _, c := range []struct {
+		offset, start int64
+		err           error
+	}{{4, 4, nil}, {2, 4, nil}, {99, -1, kerr.OffsetOutOfRange}, {-7, -1, kerr.OffsetOutOfRange}} {
+		if start, err := remove("orders", c.offset); start != c.start || !errors.Is(err, c.err) {
+			t.Errorf("delete below %d: start %d, %v; want %d, %v", c.offset, start, err, c.start, c.err)
+		}
+	}
+	if _, err := remove("kept", 0); !errors.Is(err, kerr.PolicyViolation) {
+		t.Errorf("a topic that does not delete: %v", err)
+	}
+	consumer := h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}}))
+	if got := h.consume(consumer, 6); got[0].Offset != 4 {
+		t.Errorf("the first record has offset %d", got[0].Offset)
+	}
+	listed, err := h.admin().ListOffsetsAfterMilli(h.context(), 101, "orders")
+	if got, _ := listed.Lookup("orders", 0); err != nil || got.Offset != 4 {
+		t.Errorf("the first record from millisecond 101 on is at %d (%v), want 4", got.Offset, err)
+	}
+	if start, err := remove("orders", -1); start != 10 || err != nil {
+		t.Errorf("delete everything: start %d, %v", start, err)
+	}
+}

@@ -39,6 +39,7 @@ func init() {
 		control(kmsg.ApiVersions, 0, 4, apiVersions),
 		control(kmsg.CreateTopics, 2, 7, createTopics),
 		control(kmsg.DeleteTopics, 1, 6, deleteTopics),
+		control(kmsg.DeleteRecords, 0, 2, deleteRecords),
 		control(kmsg.InitProducerID, 0, 5, initProducerID),
 		control(kmsg.OffsetForLeaderEpoch, 2, 4, offsetForLeaderEpoch),
 		control(kmsg.DescribeConfigs, 1, 4, describeConfigs),

@@ -90,6 +90,16 @@ func TestEveryAdvertisedVersionIsAnsweredInItsOwnLayout(t *testing.T) {
 			}
 			return r
 		},
+		kmsg.DeleteRecords: func(int16) kmsg.Request {
+			r := kmsg.NewPtrDeleteRecordsRequest()
+			for _, name := range names {
+				asked := kmsg.NewDeleteRecordsRequestTopic()
+				asked.Topic = name
+				asked.Partitions = append(asked.Partitions, kmsg.NewDeleteRecordsRequestTopicPartition())
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
 		kmsg.InitProducerID: func(int16) kmsg.Request { return kmsg.NewPtrInitProducerIDRequest() },
 		kmsg.OffsetForLeaderEpoch: func(int16) kmsg.Request {
 			r := kmsg.NewPtrOffsetForLeaderEpochRequest()
