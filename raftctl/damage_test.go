@@ -98,12 +98,7 @@ func TestOpenRefusesANewerFormat(t *testing.T) {
 // topic for deleted (scenario 30).
 func TestADamagedFileIsNeverAnEmptyStart(t *testing.T) {
 	path, _ := prepare(t)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole = bytes.TrimRight(whole, "\x00") // what is reserved and was never written
-	whole = append(whole, make([]byte, -len(whole)&4095)...)
+	whole := readWhole(t, path)
 	open := func(data []byte) error {
 		dir := t.TempDir()
 		if data != nil {
@@ -140,12 +135,7 @@ func TestADamagedFileIsNeverAnEmptyStart(t *testing.T) {
 // page, as what was committed just before.
 func TestAnyDamagedPageIsFoundOrHarmless(t *testing.T) {
 	path, image := prepare(t)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole = bytes.TrimRight(whole, "\x00") // what is reserved and was never written
-	whole = append(whole, make([]byte, -len(whole)&4095)...)
+	whole := readWhole(t, path)
 	random := mathrand.New(mathrand.NewPCG(1, 2))
 	refused := 0
 	const page = 4096
@@ -187,6 +177,38 @@ func TestAnyDamagedPageIsFoundOrHarmless(t *testing.T) {
 	if refused < 3 {
 		t.Errorf("only %d damaged pages were found", refused)
 	}
+}
+
+// readUsed reads the pages of a file that its database uses: not what is
+// reserved behind them.
+func readUsed(t *testing.T, path string, db *bbolt.DB) []byte {
+	t.Helper()
+	size := int64(0)
+	if err := db.View(func(tx *bbolt.Tx) error { size = tx.Size(); return nil }); err != nil {
+		t.Error(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer file.Close()
+	used := make([]byte, size)
+	if _, err := file.ReadAt(used, 0); err != nil {
+		t.Error(err)
+	}
+	return used
+}
+
+// readWhole is readUsed of a file that nobody has open.
+func readWhole(t *testing.T, path string) []byte {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	return readUsed(t, path, db)
 }
 
 // handmade is a store written without a controller.
@@ -253,12 +275,7 @@ func TestTheFileOpensFromEveryCommitPoint(t *testing.T) {
 	var points []point
 	var answered atomic.Int64
 	s.committed = func() { // on the loop
-		file, err := os.ReadFile(s.path)
-		if err != nil {
-			t.Error(err)
-		}
-		file = bytes.TrimRight(file, "\x00")
-		file = append(file, make([]byte, -len(file)&4095)...)
+		file := readUsed(t, s.path, s.db)
 		points = append(points, point{file, int(answered.Load())})
 	}
 	c, err := newController(options, s)
