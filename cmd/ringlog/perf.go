@@ -29,7 +29,7 @@ and the CPU that was used by whom.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newPerfProduce(app), newPerfConsume(app), newPerfBare(app))
+	command.AddCommand(newPerfProduce(app), newPerfConsume(app), newPerfBare(app), newPerfDevice(app))
 	return command
 }
 

@@ -56,3 +56,45 @@ stated as a share of this one.`,
 	})
 	return command
 }
+
+func newPerfDevice(app *application) *cobra.Command {
+	var (
+		options perf.DeviceOptions
+		history = string(perf.Recycled)
+		flush   = string(perf.FlushGroup)
+	)
+	options.EnsureDefaults()
+	command := &cobra.Command{
+		Use:   "device",
+		Short: "Measure the disk alone, flushes included",
+		Long: `Measure the disk alone: writes of one size from one thread, some of them in flight, on files of
+its own in --data-dir, which it removes. With --flush group, as the broker does it, flushes run
+back to back and a write counts when the flush that covers it has ended; with each, every write is
+flushed by itself; with none, nothing is.`,
+		Example: `  ringlog perf device --data-dir ./data
+  ringlog perf device --data-dir ./data --flush each --chunk-bytes 4096 --depth 1
+  ringlog perf device --data-dir ./data --history prepared --json`,
+		Args: exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&options.DataDir, "data-dir", "./data", "`directory` on the disk to measure")
+	flags.StringVar(&options.Disk, "io", options.Disk, "how the disk is `reached`: auto, uring or portable")
+	flags.StringVar(&flush, "flush", flush, "`when` to flush: group, each or none")
+	flags.IntVar(&options.ChunkBytes, "chunk-bytes", options.ChunkBytes, "size of a write, in `bytes`")
+	flags.IntVar(&options.Depth, "depth", options.Depth, "`number` of writes in flight, all files together")
+	flags.IntVar(&options.Files, "files", options.Files, "`number` of files, written in turn")
+	flags.Int64Var(&options.FileBytes, "file-bytes", options.FileBytes, "space of all files together, in `bytes`; each is written from its start again when it is full")
+	flags.StringVar(&history, "history", history, "what the files went through `before`: recycled (written once) or prepared (only allocated)")
+	flags.DurationVar(&options.Duration, "duration", options.Duration, "how long to measure")
+	command.RunE = app.runs(func(ctx context.Context, _ []string) error {
+		options.History, options.Flush = perf.History(history), perf.FlushMode(flush)
+		if err := options.Validate(); err != nil {
+			return usageErrorf("%w", err)
+		}
+		return app.measure(ctx, "device", options.Duration, func(ctx context.Context) (perf.Report, error) {
+			return perf.Device(ctx, options)
+		})
+	})
+	return command
+}

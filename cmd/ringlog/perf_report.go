@@ -14,10 +14,15 @@ import (
 // printReport writes a report for people.
 func printReport(output io.Writer, report perf.Report) {
 	fmt.Fprintf(output, "%s: %.1f s\n", report.Kind, report.Seconds)
-	fmt.Fprintf(output, "  throughput  %.1f MB/s, %s records/s, %s requests/s\n",
-		report.MBPerSecond, grouped(report.RecordsPerSecond), grouped(report.RequestsPerS))
-	fmt.Fprintf(output, "  total       %s records, %s bytes in %s requests\n",
-		grouped(float64(report.Records)), grouped(float64(report.Bytes)), grouped(float64(report.Requests)))
+	if report.Kind == "device" { // which knows writes, and no records
+		fmt.Fprintf(output, "  throughput  %.1f MB/s, %s writes/s\n", report.MBPerSecond, grouped(report.RequestsPerS))
+		fmt.Fprintf(output, "  total       %s bytes in %s writes\n", grouped(float64(report.Bytes)), grouped(float64(report.Requests)))
+	} else {
+		fmt.Fprintf(output, "  throughput  %.1f MB/s, %s records/s, %s requests/s\n",
+			report.MBPerSecond, grouped(report.RecordsPerSecond), grouped(report.RequestsPerS))
+		fmt.Fprintf(output, "  total       %s records, %s bytes in %s requests\n",
+			grouped(float64(report.Records)), grouped(float64(report.Bytes)), grouped(float64(report.Requests)))
+	}
 	if latency := report.AckLatency; latency != nil {
 		fmt.Fprintf(output, "  latency     p50 %s, p99 %s, p99.9 %s, max %s\n",
 			micros(latency.P50), micros(latency.P99), micros(latency.P999), micros(latency.Max))

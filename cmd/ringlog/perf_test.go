@@ -65,6 +65,21 @@ func TestTheCeilingIsAProcessOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestTheDiskIsMeasuredAndLeftClean: perf device in its three modes of flushing.
+func TestTheDiskIsMeasuredAndLeftClean(t *testing.T) {
+	for _, flush := range []string{"group", "each", "none"} {
+		directory := filepath.Join(t.TempDir(), "device")
+		output, complaint, code := script{}.execute(t, strings.NewReader(""), "perf", "device", "--data-dir", directory,
+			"--flush", flush, "--duration", "50ms", "--file-bytes", "4194304", "--files", "2")
+		if code != exitOK || !strings.Contains(output, " writes/s\n") {
+			t.Errorf("--flush %s: exit code %d\n%s%s", flush, code, output, complaint)
+		}
+		if left, err := os.ReadDir(directory); err != nil || len(left) > 0 {
+			t.Errorf("--flush %s left behind: %v, %v", flush, left, err)
+		}
+	}
+}
+
 // TestFiguresCanBeRead pins how numbers are printed for people.
 func TestFiguresCanBeRead(t *testing.T) {
 	for number, want := range map[float64]string{0: "0", 999: "999", 1000: "1,000", 1234567.4: "1,234,567"} {
