@@ -21,7 +21,7 @@ type cluster struct {
 }
 
 func newCluster(brokers []string) (*cluster, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ClientID(clientID))
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ClientID(clientID), kgo.DisableClientMetrics())
 	if err != nil {
 		return nil, fmt.Errorf("perf: brokers: %w", err)
 	}
