@@ -46,6 +46,8 @@ var topicDefaultConfigs = []*ConfigKey{
 		Documentation: "How many replicas a partition has when its topic's creator names no number."},
 	{Name: "delete.topic.enable", Type: ConfigBoolean, Default: "true",
 		Documentation: "Whether topics can be deleted."},
+	{Name: "producer.id.expiration.ms", Type: ConfigInt, Default: "86400000", check: atLeast(1),
+		Documentation: "For how many milliseconds after its last batch an idempotent producer is remembered by a partition."},
 	{Name: "log.retention.check.interval.ms", Type: ConfigLong, Default: "300000", check: atLeast(1),
 		Documentation: "How often, in milliseconds, the broker looks for segments that retention no longer keeps."},
 }

@@ -211,6 +211,22 @@ func TestTheBudgetIsSharedOut(t *testing.T) {
 	}
 }
 
+// Scenario 51: clients must not use up the descriptors of the engine.
+func TestDescriptorsAreSharedOut(t *testing.T) {
+	for _, test := range []struct {
+		limit       uint64
+		connections int
+		files       int
+		enough      bool
+	}{
+		{1 << 20, 10_000, segmentFilesMax, true}, {1<<64 - 1, 10_000, segmentFilesMax, true}, {12_000, 10_000, 1744, true}, {1024, 10_000, segmentFilesMin, false}, {1024, 100, 668, true},
+	} {
+		if files, enough := shareDescriptors(test.limit, test.connections); files != test.files || enough != test.enough {
+			t.Errorf("%+v: %d, %t", test, files, enough)
+		}
+	}
+}
+
 // FuzzReadFile: a file may say anything.
 func FuzzReadFile(f *testing.F) {
 	f.Add([]byte("num.partitions = 3\n"))

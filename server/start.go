@@ -111,6 +111,7 @@ func (s *Server) openEngine(context.Context) error {
 		OpenDisk:          func() (disk.Disk, error) { return backend.Open(root, s.config.IO, backend.Options{}) },
 		Tail:              s.pools.tail,
 		Cold:              s.pools.cold,
+		FilesOpenMax:      s.segmentFiles(),
 		RetentionInterval: s.config.millis("log.retention.check.interval.ms"),
 		Logger:            log,
 	})
@@ -163,11 +164,12 @@ func (s *Server) openController(ctx context.Context) error {
 // openBroker opens the logs, has this start granted a leader epoch above all that is in
 // them (architecture rule 11), and carries the metadata out.
 func (s *Server) openBroker(ctx context.Context) error {
+	producers := replica.Options{ProducerExpiration: s.config.millis("producer.id.expiration.ms")}
 	s.broker = broker.New(broker.Options{
 		NodeID:            s.config.nodeID,
 		Engine:            s.engine,
 		Controller:        s.controller,
-		NewReplica:        func(string) engine.Replica { return replica.New(replica.Options{}) },
+		NewReplica:        func(string) engine.Replica { return replica.New(producers) },
 		Defaults:          s.config.defaults,
 		NumPartitions:     int32(s.config.integer("num.partitions")),
 		ReplicationFactor: int16(s.config.integer("default.replication.factor")),
