@@ -42,6 +42,12 @@ var (
 	ErrUnsupportedTimestamp = errors.New("broker: timestamp has no meaning")
 	// ErrUnknownBroker is returned when another broker's configuration is asked for.
 	ErrUnknownBroker = errors.New("broker: not this broker")
+	// ErrControlPlane is returned when the controller did not take a command, or
+	// its outcome is not known: no leader, no time, no quorum. The cause is
+	// wrapped beside it; the same request may succeed later.
+	ErrControlPlane = errors.New("broker: the control plane does not answer")
+	// ErrNoProducerIDs is returned when no producer id is to be had now.
+	ErrNoProducerIDs = errors.New("broker: no producer id is to be had now")
 	// ErrClosed is returned when the broker is shutting down.
 	ErrClosed = errors.New("broker: closed")
 )

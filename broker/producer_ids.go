@@ -30,7 +30,7 @@ func (b *Broker) InitProducerID(ctx context.Context) (int64, error) {
 	}
 	if p.next == p.limit {
 		if err := p.allocate(ctx, b); err != nil {
-			return -1, fmt.Errorf("broker: producer ids: %w", err)
+			return -1, fmt.Errorf("%w: %w", ErrNoProducerIDs, err)
 		}
 	}
 	id := p.next

@@ -73,7 +73,7 @@ func (b *Broker) CreateTopics(ctx context.Context, specs []TopicSpec, validateOn
 	}
 	result, err := b.options.Controller.Propose(ctx, command)
 	if err != nil {
-		return nil, fmt.Errorf("broker: create topics: %w", err)
+		return nil, fmt.Errorf("%w: create topics: %w", ErrControlPlane, err)
 	}
 	for _, r := range result.(meta.CreateTopicsResult).Topics {
 		answers[at[r.Name]].Topic, answers[at[r.Name]].Err = r.Topic, r.Err
@@ -159,7 +159,7 @@ func (b *Broker) DeleteTopics(ctx context.Context, ids []meta.TopicID) ([]Delete
 	defer cancel()
 	result, err := b.options.Controller.Propose(ctx, meta.DeleteTopics{IDs: ids})
 	if err != nil {
-		return nil, fmt.Errorf("broker: delete topics: %w", err)
+		return nil, fmt.Errorf("%w: delete topics: %w", ErrControlPlane, err)
 	}
 	answers := make([]DeletedTopic, 0, len(ids))
 	for _, r := range result.(meta.DeleteTopicsResult).Topics {

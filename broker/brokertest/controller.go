@@ -14,6 +14,7 @@ type Controller struct {
 	mu      sync.Mutex
 	image   *meta.Image
 	changed func(meta.Delta, *meta.Image) // called in order, before Propose returns; nil for nobody
+	failing error
 }
 
 // NewController returns the controller of a cluster without brokers.
@@ -36,6 +37,9 @@ func (c *Controller) Image() *meta.Image {
 func (c *Controller) Propose(_ context.Context, command meta.Command) (meta.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.failing != nil {
+		return nil, c.failing
+	}
 	image, delta, result, err := meta.Apply(c.image, c.image.Index+1, command)
 	if brokers := image.Brokers(); len(brokers) > 0 {
 		image.ControllerID = brokers[0].ID // nobody reads this image yet
@@ -52,4 +56,11 @@ func (c *Controller) follow(changed func(meta.Delta, *meta.Image)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed = changed
+}
+
+// Fail has every command refused with err from now on; nil ends that.
+func (c *Controller) Fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing = err
 }

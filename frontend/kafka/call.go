@@ -97,8 +97,12 @@ func (p *Protocol) refused(s *session, r *request, err error) {
 	} else {
 		p.metrics.Malformed.Add(1)
 	}
+	library := ""
+	if known := s.software.Load(); known != nil {
+		library = known.name + " " + known.version
+	}
 	p.log.limited(func(log *logger, skipped int64) {
-		log.Warn("request refused, closing its connection", "peer", s.conn.RemoteAddr(), "client_id", clip(s.clientID),
+		log.Warn("request refused, closing its connection", "peer", s.conn.RemoteAddr(), "client_id", clip(s.clientID), "software", library,
 			"key", r.key, "version", r.version, "bytes", len(r.body), "error", err, "skipped", skipped)
 	})
 }

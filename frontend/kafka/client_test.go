@@ -196,15 +196,17 @@ func at[Q kmsg.Request](version int16, request Q) Q {
 // scene is a broker with an engine in memory, the protocol on it and a client.
 type scene struct {
 	*client
-	broker   *broker.Broker
-	engine   *brokertest.Engine
-	protocol *Protocol
+	broker     *broker.Broker
+	engine     *brokertest.Engine
+	controller *brokertest.Controller
+	protocol   *Protocol
 }
 
 func newScene(t testing.TB, options Options) *scene {
 	t.Helper()
 	s := &scene{engine: brokertest.NewEngine()}
-	s.broker, _ = brokertest.Start(t, s.engine, brokertest.Options{})
+	s.controller = brokertest.NewController()
+	s.broker, _ = brokertest.Start(t, s.engine, brokertest.Options{Controller: s.controller})
 	options.Broker = s.broker
 	s.protocol = New(options)
 	s.client = newClient(t, s.protocol)

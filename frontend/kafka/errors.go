@@ -31,6 +31,10 @@ var codes = []struct {
 	err  error
 	code *kerr.Error
 }{
+	// A producer that asks for its id takes most codes for fatal, but waits while
+	// a coordinator is said to load; that is what Kafka's broker says, too.
+	{broker.ErrNoProducerIDs, kerr.CoordinatorLoadInProgress},
+
 	// The partition and who leads it.
 	{broker.ErrUnknownTopicID, kerr.UnknownTopicID},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
@@ -91,8 +95,11 @@ var codes = []struct {
 
 	{ErrInvalidRequest, kerr.InvalidRequest},
 	{errUnsupportedVersion, kerr.UnsupportedVersion},
+
+	// Who ran out of time hears that, not who was being asked.
 	{context.DeadlineExceeded, kerr.RequestTimedOut},
 	{context.Canceled, kerr.RequestTimedOut},
+	{broker.ErrControlPlane, kerr.NotController},
 }
 
 // code returns the code of an error; 0 for nil.

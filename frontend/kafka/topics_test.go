@@ -1,6 +1,9 @@
 package kafka
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -292,5 +295,32 @@ func TestDescribeConfigsShowsSourcesAndSynonyms(t *testing.T) {
 	}
 	if got := describe(kmsg.ConfigResourceTypeClientMetrics, "x"); got.ErrorCode != 42 {
 		t.Errorf("client metrics: code %d", got.ErrorCode)
+	}
+}
+
+// While the control plane does not answer, clients get codes upon which they try again.
+func TestAnAbsentControlPlaneIsAskedAgain(t *testing.T) {
+	s := newScene(t, Options{})
+	brokertest.CreateTopic(t, s.broker, "orders", 1, nil)
+	for cause, want := range map[error]struct{ create, init int16 }{
+		errors.New("no leader"):                             {41, 14},
+		fmt.Errorf("waiting: %w", context.DeadlineExceeded): {7, 14},
+	} {
+		s.controller.Fail(cause)
+		if got := ask[*kmsg.CreateTopicsResponse](s.client, createRequest(7, "more")).Topics[0].ErrorCode; got != want.create {
+			t.Errorf("%v: create is answered %d, want %d", cause, got, want.create)
+		}
+		remove := at(5, kmsg.NewPtrDeleteTopicsRequest())
+		remove.TopicNames = []string{"orders"}
+		if got := ask[*kmsg.DeleteTopicsResponse](s.client, remove).Topics[0].ErrorCode; got != want.create {
+			t.Errorf("%v: delete is answered %d, want %d", cause, got, want.create)
+		}
+		if got := ask[*kmsg.InitProducerIDResponse](s.client, at(4, kmsg.NewPtrInitProducerIDRequest())); got.ErrorCode != want.init || got.ProducerID != -1 {
+			t.Errorf("%v: a producer id is answered %d, want %d", cause, got.ErrorCode, want.init)
+		}
+	}
+	s.controller.Fail(nil)
+	if got := ask[*kmsg.CreateTopicsResponse](s.client, createRequest(7, "more")).Topics[0].ErrorCode; got != 0 {
+		t.Errorf("afterwards: create is answered %d", got)
 	}
 }
