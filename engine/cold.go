@@ -16,7 +16,14 @@ const (
 	// coldBytesMax bounds what one part takes from disk at a time: enough for the
 	// device's full rate, little enough that many laggards fit into memory.
 	coldBytesMax = 1 << 20
+	// coldShare is the share of the cold memory, one part in so many, up to which a
+	// read goes on taking more once it has something.
+	coldShare = 4
 )
+
+// errNoMemory is returned to a read that has something already when there is no
+// memory for more: it is answered with what it has.
+var errNoMemory = errors.New("engine: no memory for another part of a read")
 
 // coldRead is a read one of whose parts lies behind the tail.
 type coldRead struct {
@@ -24,6 +31,7 @@ type coldRead struct {
 	part  int // the first part that is not served yet
 	left  int // bytes that the read may still take
 	empty bool
+	held  int64 // bytes of the cold memory that its batches lie in
 	next  *coldRead
 }
 
@@ -98,16 +106,21 @@ func (q *coldQueue) end(r *readers) {
 	}
 }
 
-// serve fills the parts from c.part on, in order.
+// serve fills the parts from c.part on, in order. Only a read that has nothing yet
+// waits for memory: what the others hold is given back when they are answered,
+// so readers that wait for each other, or one for itself, would wait for ever.
 func (r *readers) serve(j *job, c *coldRead) {
 	for ; c.part < len(c.read.Parts); c.part++ {
 		p := &c.read.Parts[c.part]
 		if !p.gatherTail(&c.left, &c.empty) {
 			continue
 		}
-		err := p.Log.readCold(j, p, min(p.BytesMax, c.left), c.empty)
+		err := p.Log.readCold(j, p, c)
 		if j.abandoned {
 			return
+		}
+		if errors.Is(err, errNoMemory) {
+			continue // no bytes and no error: the client asks again
 		}
 		p.Err = err
 		p.took(&c.left, &c.empty)
@@ -116,16 +129,21 @@ func (r *readers) serve(j *job, c *coldRead) {
 	}
 }
 
-// readCold fills p from disk with up to limit bytes; first lets one batch exceed
-// that. While it waits for memory it holds nothing of the log.
-func (l *Log) readCold(j *job, p *ReadPart, limit int, first bool) error {
+// readCold fills p, a part of c, from disk with up to what both may take; one batch
+// may exceed that when c has nothing yet. While it waits for memory it holds nothing of
+// the log.
+func (l *Log) readCold(j *job, p *ReadPart, c *coldRead) error {
+	limit := min(p.BytesMax, c.left)
 	want := plan.RoundUp(min(int64(limit)+2*int64(l.config.IndexIntervalBytes), coldBytesMax))
 	for {
-		b, err := l.shard.reads.memory(j, want)
+		b, err := l.shard.reads.memory(j, c, want)
 		if err != nil {
 			return err
 		}
-		need, err := l.readColdInto(j, p, b, limit, first)
+		need, err := l.readColdInto(j, p, b, limit, c.empty)
+		if p.Bytes > 0 {
+			c.held += int64(len(b.Bytes()))
+		}
 		b.Release()
 		if need <= want || err != nil {
 			return err
@@ -162,11 +180,22 @@ func (l *Log) readColdInto(j *job, p *ReadPart, b *buffer.Buffer, limit int, fir
 	return l.readColdAt(j, p, f, b, position, offset, limit, first)
 }
 
-// memory gets a buffer of the cold pool, waiting until there is one.
-func (r *readers) memory(j *job, want int64) (*buffer.Buffer, error) {
+// memory gets a buffer of the cold pool, waiting until there is one. A read that has
+// something already does not wait (errNoMemory), gets nothing before those who do,
+// and no more than its share.
+func (r *readers) memory(j *job, c *coldRead, want int64) (*buffer.Buffer, error) {
 	pool := r.shard.options.Cold
 	if want > int64(pool.MaxBytes()) {
 		return nil, fmt.Errorf("%w: a batch of %d bytes", buffer.ErrTooLarge, want)
+	}
+	if !c.empty {
+		if len(r.cold.hungry) > 0 || c.held+want > pool.LimitBytes()/coldShare {
+			return nil, errNoMemory
+		}
+		if b := pool.TryGet(int(want)); b != nil {
+			return b, nil
+		}
+		return nil, errNoMemory
 	}
 	for {
 		if b := pool.TryGet(int(want)); b != nil {

@@ -37,6 +37,54 @@ func TestColdBatchLargerThanAPiece(t *testing.T) {
 	}
 }
 
+// Rule 15: the cold memory is bounded, and readers whose parts together exceed it
+// wait neither for themselves nor for each other: who has something is answered with
+// it. What one read holds leaves room for others.
+func TestColdReadsLargerThanTheColdMemory(t *testing.T) {
+	r, d := crashRig(t, LogConfig{}, nil)
+	all := r.fill(4, 500<<10)
+	r.again(d, 3)
+	const readers, parts = 8, 40
+	limit := r.cold.LimitBytes()
+	for _, each := range []int{1, readers} {
+		reads, done := make([]Read, each), 0
+		for i := range reads {
+			read := &reads[i]
+			for range parts {
+				read.Parts = append(read.Parts, ReadPart{Log: r.log, BytesMax: 1 << 20})
+			}
+			read.BytesMax = 1 << 30
+			read.Done = func(*Read) {
+				done++
+				bytes := 0
+				for i := range read.Parts {
+					if err := read.Parts[i].Err; err != nil {
+						t.Errorf("part %d: %v", i, err)
+					}
+					bytes += read.Parts[i].Bytes
+				}
+				if first := copyBatches(r, &read.Parts[0]); len(first) == 0 {
+					t.Error("the first part is empty")
+				} else {
+					r.expect(all[:len(first)], first)
+				}
+				if int64(bytes) > limit/coldShare {
+					t.Errorf("a read holds %d bytes of %d", bytes, limit)
+				}
+				read.Release()
+			}
+			r.step.Read(read)
+		}
+		r.settle()
+		if done != each {
+			t.Fatalf("%d of %d reads are answered", done, each)
+		}
+		if in := r.cold.InUseBytes(); in != 0 {
+			t.Fatalf("%d bytes of the cold memory are not given back", in)
+		}
+	}
+}
+
 // Kafka's long poll: fetch.min.bytes and fetch.max.wait.ms.
 func TestReadWaitsForBytesOrTime(t *testing.T) {
 	r, _ := crashRig(t, LogConfig{}, nil)
