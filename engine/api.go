@@ -74,6 +74,10 @@ type Options struct {
 	Cold *buffer.Pool
 	// FilesOpenMax bounds the descriptors that the engine keeps open (LRU).
 	FilesOpenMax int
+	// Prewrite writes prepared space through with zeros before it is used. Flushes are
+	// then cheaper, because the file system has no blocks to turn from reserved
+	// into written; each byte of a segment that is used for the first time is written twice.
+	Prewrite bool
 	// CheckpointInterval is how often the recovery checkpoint is replaced; 0 is 5 s.
 	CheckpointInterval time.Duration
 	// RetentionInterval is log.retention.check.interval.ms; 0 is 5 min.

@@ -70,3 +70,15 @@ func TestFilesOpenAreBounded(t *testing.T) {
 	}
 	_ = d
 }
+
+// Space that was written through with zeros ahead reads and recovers like any other.
+func TestPrewrittenSpace(t *testing.T) {
+	r, d := crashRig(t, LogConfig{SegmentBytes: 64 << 10}, func(o *Options) { o.Prewrite = true })
+	all := r.fill(200, 1000)
+	r.expect(all, r.readAll(0))
+	for seed := range uint64(5) {
+		d = r.again(d, seed)
+		r.expect(all, r.readAll(0))
+		all = append(all, r.fill(10, 3000)...)
+	}
+}

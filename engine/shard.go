@@ -58,6 +58,7 @@ type shard struct {
 	event    Event    // reused by every Step
 	effects  []Effect // reused by every Step
 	registry *registry
+	zeros    []byte // what prewrite writes
 	info     disk.Info
 
 	tail    tailCache

@@ -200,9 +200,31 @@ func extend(j *job, f *segmentFile, to int64) error {
 	f.pins++
 	op := disk.Operation{Kind: disk.Preallocate, File: f.file, Offset: f.prepared, Length: to - f.prepared}
 	err := j.do(&op)
+	if err == nil && j.shard.options.Prewrite {
+		err = prewrite(j, f, to)
+	}
 	f.pins--
 	if err == nil {
 		f.prepared = max(f.prepared, to)
 	}
 	return err
+}
+
+// prewriteBytes is the size of one write of zeros.
+const prewriteBytes = 1 << 20
+
+// prewrite writes zeros over the space that was just reserved. Nobody else
+// writes there: it is not prepared yet. The next flush of the file pays for
+// turning it into written blocks, once for many commits.
+func prewrite(j *job, f *segmentFile, to int64) error {
+	s := j.shard
+	if s.zeros == nil {
+		s.zeros = disk.AlignedBytes(prewriteBytes)
+	}
+	for at := f.prepared; at < to; at += prewriteBytes {
+		if err := j.writeAll(f.file, s.zeros[:min(prewriteBytes, to-at)], at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
