@@ -95,7 +95,8 @@ func newBarePool(o *BareServerOptions) *buffer.Pool {
 // ringBytes is the ring of one file: a power of two, a multiple of the chunk,
 // with room for several frames.
 func ringBytes(o *BareServerOptions) int {
-	size := max(ringBytesAll/o.Partitions, ringBytesMin, 4*o.FrameBytesMax, 4*o.ChunkBytes)
+	all := int(min(ringBytesAll, o.FileBytes))
+	size := max(all/o.Partitions, ringBytesMin, 4*o.FrameBytesMax, 4*o.ChunkBytes)
 	return 1 << bits.Len(uint(size-1))
 }
 
@@ -137,7 +138,9 @@ func (s *bareServer) runShard(started chan<- *bareShard) (err error) {
 		clear(ring) // touch the pages now, not during the measurement
 		shard.files = append(shard.files, &bareFile{
 			file: file, ring: ring, tailBlock: take(disk.BlockBytes),
-			chunk: o.ChunkBytes, writesMax: o.WritesMax, fileBytes: fileBytes,
+			chunk: o.ChunkBytes, fileBytes: fileBytes,
+			// No two writes in flight may meet in a small file.
+			writesMax: int(min(int64(o.WritesMax), fileBytes/int64(o.ChunkBytes))),
 		})
 	}
 	started <- shard

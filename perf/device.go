@@ -220,7 +220,9 @@ func (r *device) submit(now time.Time) {
 	for tried := 0; tried < len(r.files) && len(r.idle) > 0; {
 		f := r.files[r.turn]
 		r.turn = (r.turn + 1) % len(r.files)
-		if r.options.Flush == FlushEach && (f.writing > 0 || len(f.written) > 0 || f.inFlush) {
+		meets := int64(f.writing+1)*int64(r.options.ChunkBytes) > r.fileBytes // the write around a small file
+		busy := f.writing > 0 || len(f.written) > 0 || f.inFlush
+		if meets || busy && r.options.Flush == FlushEach {
 			tried++
 			continue
 		}
