@@ -22,8 +22,9 @@ var (
 	// ErrNoSpace is returned when the disk has no room for the log's next
 	// bytes; it ends by itself when space returns.
 	ErrNoSpace = errors.New("engine: no space left for the log")
-	// ErrOffsetOutOfRange is returned for a read below Start or above the
-	// reader's bound.
+	// ErrOffsetOutOfRange is returned for a read below Start or above Next (between
+	// the high watermark and Next a read waits), for a start offset above the high
+	// watermark, and for a cut below Start.
 	ErrOffsetOutOfRange = errors.New("engine: offset out of range")
 	// ErrCorrupt is returned when stored bytes are not what was written; the range is named and never served.
 	ErrCorrupt = segment.ErrCorrupt

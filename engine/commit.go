@@ -109,6 +109,7 @@ func (s *shard) startFlush() {
 	c.syncing, c.syncs = c.syncs, c.syncing[:0]
 	for _, w := range c.syncing {
 		c.op.File = w.file.file
+		w.file.unflushed = false
 	}
 	if c.way == plan.OneFile {
 		if one != nil {
@@ -245,9 +246,6 @@ func (s *shard) syncAll(j *job, f *segmentFile) error {
 		if err := j.park(); err != nil {
 			return err
 		}
-	}
-	if w.err == nil {
-		f.unflushed = false
 	}
 	return w.err
 }
