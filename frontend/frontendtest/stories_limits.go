@@ -140,8 +140,8 @@ func spentPool(t *testing.T, start Start) {
 	payload := pattern(200<<10, 1)
 	const requests = 60 // three times what the pool holds
 	var clients sync.WaitGroup
-	for token := range uint64(2) {
-		c := s.dial(token + 1)
+	// Both say hello before either spends the pool: nobody would answer the second.
+	for _, c := range []*Client{s.dial(1), s.dial(2)} {
 		clients.Go(func() {
 			for id := range uint64(requests / 2) {
 				if _, err := c.Socket.Write(AppendRequest(nil, Hold, id, payload)); err != nil {
