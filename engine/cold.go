@@ -211,74 +211,104 @@ func (r *readers) memory(j *job, c *coldRead, want int64) (*buffer.Buffer, error
 // readColdAt reads from position, skips to the batch that holds offset, and puts
 // batches into p. need is 0, or the size of the buffer that would hold the first batch.
 func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, position, offset int64, limit int, first bool) (need int64, err error) {
-	start := plan.RoundDown(position)
-	end := f.Bytes
-	size := min(int64(len(b.Bytes())), plan.RoundUp(end)-start)
-	data := b.Bytes()[:size]
-	gen := l.gen
+	start, end, gen := plan.RoundDown(position), f.Bytes, l.gen
+	data := b.Bytes()[:min(int64(len(b.Bytes())), plan.RoundUp(end)-start)]
 	if err := j.readPieces(f.file, data, start); err != nil {
 		return 0, fmt.Errorf("engine: read %s at %d: %w", f.path(), start, err)
 	}
 	if _, err := p.available(); err != nil || l.gen != gen || l.cut.active {
 		return 0, err // closed, deleted or cut under the read: what was read may be anything
 	}
-	data = data[:min(size, end-start)]
-	highWatermark := l.highWatermark
-	from, to := int64(-1), position-start
-	for to < int64(len(data)) {
-		batch, _, reason := record.Next(data[to:])
-		if errors.Is(reason, record.ErrShort) && start+int64(len(data)) < end {
-			if from >= 0 {
-				break
-			}
-			// The first batch is longer than the buffer.
-			whole := int64(record.PrefixBytes)
-			if int64(len(data))-to >= record.PrefixBytes {
-				whole = int64(record.Batch(data[to:]).SizeBytes())
-			}
-			if whole <= walkBytesMax && start+to+whole <= end {
-				return plan.RoundUp(to + max(whole, record.HeaderBytes)), nil
-			}
-			reason = record.ErrShort
-		}
-		if reason == nil {
-			reason = batch.Check()
-		}
-		if reason == nil && batch.LastOffset() < offset {
-			to += int64(len(batch))
-			continue
-		}
-		if reason == nil && batch.LastOffset() >= f.NextOffset {
-			reason = fmt.Errorf("batch of offsets [%d, %d] in a segment that ends at %d", batch.BaseOffset(), batch.LastOffset(), f.NextOffset)
-		}
-		if reason != nil {
-			if from >= 0 {
-				break // what is before it is good; the next read meets it first
-			}
-			return 0, l.noteDamage(f, start+to, offset, reason)
-		}
-		if batch.LastOffset() >= highWatermark {
-			break
-		}
-		if from < 0 {
-			from = to
-			if len(batch) > limit {
-				if first {
-					to += int64(len(batch))
-				}
-				break
-			}
-		} else if to+int64(len(batch))-from > int64(limit) {
-			break
-		}
-		to += int64(len(batch))
+	data = data[:min(int64(len(data)), end-start)]
+	w := window{
+		data: data, at: position - start, rest: end - start - int64(len(data)),
+		offset: offset, below: min(l.highWatermark, f.NextOffset), limit: limit, first: first,
 	}
-	if from >= 0 && to > from {
+	from, to, need, bad := w.choose()
+	if bad != nil {
+		return 0, l.noteDamage(f, start+from, offset, bad)
+	}
+	if to > from {
 		p.read.memory = append(p.read.memory, b.Retain())
 		p.Batches = append(p.Batches, data[from:to:to])
 		p.Bytes = int(to - from)
 	}
-	return 0, nil
+	return need, nil
+}
+
+// window is a piece of a segment in which a read looks for its batches.
+type window struct {
+	data   []byte
+	at     int64 // where in data a batch begins
+	rest   int64 // bytes of the segment behind data
+	offset int64 // the first one wanted
+	below  int64 // batches must end below this offset
+	limit  int   // bytes
+	first  bool  // one batch may exceed the limit
+}
+
+// choose returns the bytes [from, to) of data that answer the read. need, when
+// not 0, says how long data would have to be to hold the first batch. bad says
+// why the bytes at from, which should be that batch, are not.
+func (w *window) choose() (from, to, need int64, bad error) {
+	from = -1
+	for to = w.at; to < int64(len(w.data)); {
+		batch, _, err := record.Next(w.data[to:])
+		if errors.Is(err, record.ErrShort) && from < 0 {
+			if need := w.needed(to); need > 0 {
+				return 0, 0, need, nil
+			}
+		}
+		if err == nil {
+			err = batch.Check()
+		}
+		size := int64(len(batch))
+		switch {
+		case err != nil && from < 0:
+			return to, to, 0, err
+		case err != nil:
+			return from, to, 0, nil // what is before it is good; the next read meets it first
+		case batch.LastOffset() < w.offset:
+			to += size
+			continue
+		case batch.LastOffset() >= w.below && from < 0:
+			return to, to, 0, nil
+		case batch.LastOffset() >= w.below:
+			return from, to, 0, nil
+		case from < 0 && size > int64(w.limit):
+			if !w.first {
+				size = 0
+			}
+			return to, to + size, 0, nil
+		case from >= 0 && to+size-from > int64(w.limit):
+			return from, to, 0, nil
+		}
+		if from < 0 {
+			from = to
+		}
+		to += size
+	}
+	if from < 0 && w.rest > 0 {
+		// Indexed more sparsely than the configuration says: look further.
+		return 0, 0, plan.RoundUp(int64(len(w.data)) + min(int64(len(w.data)), w.rest)), nil
+	}
+	if from < 0 {
+		from = to
+	}
+	return from, to, 0, nil
+}
+
+// needed returns how long data would have to be to hold the batch at position at,
+// or 0 when no batch can be that long.
+func (w *window) needed(at int64) int64 {
+	size := int64(record.HeaderBytes)
+	if int64(len(w.data))-at >= record.PrefixBytes {
+		size = max(size, int64(record.Batch(w.data[at:]).SizeBytes()))
+	}
+	if size > walkBytesMax || at+size > int64(len(w.data))+w.rest {
+		return 0
+	}
+	return plan.RoundUp(at + size)
 }
 
 // readPieces fills data with several reads in flight; all of it must be there.

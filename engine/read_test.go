@@ -193,3 +193,22 @@ func TestTimeHints(t *testing.T) {
 		d = r.again(d, 3)
 	}
 }
+
+// A cold read finds its batch also when the index was made with a larger
+// interval than the configuration has now.
+func TestColdReadBehindASparseIndex(t *testing.T) {
+	r, d := crashRig(t, LogConfig{IndexIntervalBytes: 64 << 10}, nil)
+	all := r.fill(100, 1000)
+	r.close()
+	r.config.IndexIntervalBytes = 512
+	r.on(d.Kill(1))
+	r.start()
+	r.open()
+	for _, want := range all {
+		got, err := r.read(want.LastOffset(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.expect([]record.Batch{want}, got)
+	}
+}
