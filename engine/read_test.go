@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"ringlog/record"
 )
 
 // KIP-74: the first batch is returned whole however small the limits, and no
