@@ -39,6 +39,18 @@ func TestASecondBrokerIsToldWhatToDo(t *testing.T) {
 	}
 }
 
+// TestAWrongAdvertisedAddressIsNamed: a broker that can be reached and sends its
+// clients elsewhere is the first wall that Kafka's users hit; clients only
+// ever show a time-out.
+func TestAWrongAdvertisedAddressIsNamed(t *testing.T) {
+	broker := ringlogtest.Start(t, ringlogtest.Options{Flags: []string{"--advertised-addr", "127.0.0.1:1"}})
+	_, complaint, code := script{}.execute(t, strings.NewReader(""), "topic", "list", "--brokers", broker.Address)
+	if code != exitUnreachable || !strings.Contains(complaint, broker.Address+" answers, and tells clients to use 127.0.0.1:1") ||
+		!strings.Contains(complaint, "--advertised-addr") {
+		t.Errorf("exit code %d, %s", code, complaint)
+	}
+}
+
 func TestTheFileIsReadAndFlagsWin(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ringlog.toml")
 	if err := os.WriteFile(file, []byte("num.partitions = 5\nio = \"uring\"\n"), 0o600); err != nil {
