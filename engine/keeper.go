@@ -29,6 +29,7 @@ type keeper struct {
 	loaded     []segment.CheckpointLog // of logs that were not opened yet, as the last run left them
 	dirty      bool                    // something changed since the last checkpoint
 	writing    bool
+	again      bool // somebody asked for one while one was being written
 	checkpoint timer
 	retention  timer
 	ticker     checkpointTick
@@ -111,13 +112,20 @@ func (k *keeper) checkpointOf(l *Log, m *segment.Manifest) (segment.CheckpointLo
 // wantCheckpoint starts writing a checkpoint unless one is being written.
 func (k *keeper) wantCheckpoint(s *shard) {
 	k.dirty = true
-	if k.writing || s.err != nil || s.closed {
+	if s.err != nil || s.closed {
 		return
 	}
-	k.writing = true
+	if k.writing {
+		k.again = true // what asks now may not be in the one being written
+		return
+	}
+	k.writing, k.again = true, false
 	s.start("checkpoint", func(j *job) {
 		err := k.write(j)
 		k.writing = false
+		if k.again && err == nil {
+			k.wantCheckpoint(s)
+		}
 		if err != nil && !isClosed(err) {
 			// Nothing is lost but time at the next start; writes that wait for a higher
 			// limit wait on. The clock tries again.

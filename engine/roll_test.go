@@ -82,3 +82,25 @@ func TestPrewrittenSpace(t *testing.T) {
 		all = append(all, r.fill(10, 3000)...)
 	}
 }
+
+// The first append after a clean start waits for a checkpoint with a higher
+// limit, not for the clock, also when one is being written already (rule 9).
+func TestFirstAppendAfterACleanStartDoesNotWaitForTheClock(t *testing.T) {
+	r, d := crashRig(t, LogConfig{}, nil)
+	r.fill(3, 1000)
+	r.close()
+	r.on(d.Kill(1))
+	r.start()
+	r.step.shard.keeper.wantCheckpoint(r.step.shard)
+	for range 3 { // it is being written when the log opens
+		if err := r.step.Turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.open()
+	r.fill(1, 1000) // settles without moving a clock
+	if m := r.step.Metrics(); m.Checkpoints < 1 {
+		t.Fatalf("%d checkpoints", m.Checkpoints)
+	}
+	r.close()
+}
