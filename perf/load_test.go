@@ -237,7 +237,7 @@ func bareOptions(t *testing.T) perf.BareOptions {
 	o := perf.BareOptions{Load: perf.NewLoad(), Command: []string{self, serveBareArgument}}
 	o.Duration = 0
 	o.Server.DataDir = t.TempDir()
-	o.Server.FileBytes = 4 << 20 // so small that it is written over several times
+	o.Server.FileBytes = 2 << 20 // so small that it is written over several times
 	return o
 }
 
@@ -253,7 +253,7 @@ func TestBareAcknowledgesEveryRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := bareOptions(t)
-			o.Count = 20_000
+			o.Count = 6_000
 			adjust(&o)
 			report, err := perf.Bare(context.Background(), o)
 			if err != nil {
