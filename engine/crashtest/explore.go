@@ -9,6 +9,7 @@ import (
 
 	"ringlog/engine"
 	"ringlog/engine/disk/crash"
+	"ringlog/engine/internal/rule"
 )
 
 // Config says what to explore. Seed and Script decide everything.
@@ -16,17 +17,21 @@ type Config struct {
 	Seed   uint64
 	Script Script
 
-	// Open starts an engine; tests of the tests start one that breaks a rule.
-	Open func(engine.Options) (*engine.Stepper, error)
+	// Broken is a rule that the engine does not keep, to test the test; 0 is none.
+	Broken rule.Rule
 	// NewReplica makes the replica of a log.
 	NewReplica func() engine.Replica
 
+	// Quiet is how many operations of the script only set the scene.
+	Quiet int
 	// Chance is how likely each state of the disk is looked at; 1 is all of them.
 	Chance float64
-	// Cuts and Kills is how many outcomes of a power cut and of a kill are tried at
-	// each state that is looked at.
+	// Cuts is how many outcomes of a power cut are tried at each state that is looked at.
 	Cuts  int
-	Kills int
+	Kills float64 // how likely a kill is tried, too
+	// Exhaustive, when it is not 0, tries every outcome of a power cut there is
+	// where there are no more than that, and else as many, instead of Cuts.
+	Exhaustive int
 	// Depth is how many crashes lie inside each other, the first in the
 	// script and the others each in a recovery; at least 1. Nested is how likely
 	// each state of a recovery is looked at.
@@ -74,6 +79,10 @@ type explorer struct {
 	result      Result
 	failure     error
 	trace       []string
+	looking     bool // the scene is set
+	steps       int  // of the script's disk when it was last looked at
+	onDisk      *crash.Disk
+	idlePools   []*pools
 }
 
 // Explore runs the script and every crash that config asks for.
@@ -107,10 +116,11 @@ func (x *explorer) run() error {
 	}
 	l.recovered = true
 	err := l.create()
-	for _, op := range x.config.Script {
+	for i, op := range x.config.Script {
 		if err != nil {
 			break
 		}
+		x.looking = i >= x.config.Quiet
 		l, err = l.perform(op)
 	}
 	if err == nil {
@@ -119,6 +129,9 @@ func (x *explorer) run() error {
 	x.result.Acked += l.acked
 	if endErr := l.end(); err == nil {
 		err = endErr
+	}
+	if closeErr := x.closePools(); err == nil {
+		err = closeErr
 	}
 	return err
 }
@@ -147,37 +160,57 @@ func (x *explorer) at(l *life) error {
 	if x.failure != nil {
 		return crash.ErrCrashed
 	}
-	chance := x.config.Nested
 	if l.depth == 0 {
-		x.result.States++
-		chance = x.config.Chance
+		return x.inScript(l)
 	}
-	if l.depth >= x.config.Depth || chance < 1 && x.dice.Float64() >= chance {
+	if l.depth >= x.config.Depth || x.dice.Float64() >= x.config.Nested {
 		return nil
 	}
-	cuts, kills := x.config.Cuts, x.config.Kills
-	if l.depth > 0 { // one is enough inside a recovery: there are many of those
-		cuts, kills = 1, 0
-		if x.dice.IntN(4) == 0 {
-			cuts, kills = 0, 1
+	kill := x.dice.IntN(4) == 0
+	return x.fail(x.branch(l, l.outcome(kill), kill))
+}
+
+// inScript looks at a state of the disk in the script, unless nothing has
+// happened to it since the last one.
+func (x *explorer) inScript(l *life) error {
+	if x.onDisk == l.disk && x.steps == l.disk.Steps() {
+		return nil
+	}
+	x.onDisk, x.steps = l.disk, l.disk.Steps()
+	x.result.States++
+	if !x.looking || x.config.Chance < 1 && x.dice.Float64() >= x.config.Chance {
+		return nil
+	}
+	if x.config.Exhaustive > 0 {
+		for d := range l.disk.CrashOutcomes(x.config.Exhaustive) {
+			if err := x.fail(x.branch(l, d, false)); err != nil {
+				return err
+			}
+		}
+	} else {
+		for range x.config.Cuts {
+			if err := x.fail(x.branch(l, l.outcome(false), false)); err != nil {
+				return err
+			}
 		}
 	}
-	for i := range cuts + kills {
-		if err := x.branch(l, i >= cuts); err != nil {
-			return x.fail(err)
+	if x.dice.Float64() < x.config.Kills {
+		if err := x.fail(x.branch(l, l.outcome(true), true)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// branch recovers from a crash of l at this moment, and looks at everything.
-func (x *explorer) branch(l *life, kill bool) error {
+// branch recovers from what a crash of l at this moment leaves, and looks at
+// everything.
+func (x *explorer) branch(l *life, d *crash.Disk, kill bool) error {
 	marked, submitted := len(x.trace), len(x.submissions.all)
 	x.result.Points++
 	x.result.Depths[l.depth]++
 	// What a kill leaves of a disk that came out of a power cut is no more than
 	// what the cut left, until a recovery has flushed it.
-	next := x.newLife(l.outcome(kill), l.expectations(), l.depth+1, kill && (l.recovered || l.killed))
+	next := x.newLife(d, l.expectations(), l.depth+1, kill && (l.recovered || l.killed))
 	next.clock, next.wall = l.clock, l.wall
 	err := next.lookAround()
 	if endErr := next.end(); err == nil {
@@ -207,8 +240,12 @@ func (l *life) lookAround() error {
 	return nil
 }
 
-// fail ends the exploration. It returns an error that ends a disk.
+// fail ends the exploration if err is not nil. It returns an error that ends a
+// disk, or nil.
 func (x *explorer) fail(err error) error {
+	if err == nil {
+		return nil
+	}
 	if x.failure == nil && !errors.Is(err, crash.ErrCrashed) {
 		x.failure = err
 	}

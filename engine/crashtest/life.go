@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"ringlog/buffer"
 	"ringlog/engine"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
@@ -35,8 +34,7 @@ type life struct {
 	x       *explorer
 	disk    *crash.Disk
 	stepper *engine.Stepper
-	tail    *buffer.Pool
-	cold    *buffer.Pool
+	pools   *pools // nil before start and after end
 	dice    *rand.Rand
 
 	depth  int  // how many crashes inside recoveries lie above it; 0 is the run itself
@@ -88,16 +86,15 @@ func (l *life) expectations() []expectation {
 
 // start runs an engine on the disk.
 func (l *life) start() error {
-	l.tail = buffer.NewPool("tail", poolBytes)
-	l.cold = buffer.NewPool("cold", poolBytes)
+	l.pools = l.x.takePools()
 	p := &probe{Disk: l.disk, look: l.look}
 	if l.x.config.Trace {
 		p.trace = l.traceOperation
 	}
-	stepper, err := l.x.config.Open(engine.Options{
+	options := engine.Options{
 		OpenDisk:           func() (disk.Disk, error) { return p, nil },
-		Tail:               l.tail,
-		Cold:               l.cold,
+		Tail:               l.pools.tail,
+		Cold:               l.pools.cold,
 		CheckpointInterval: checkpointInterval,
 		RetentionInterval:  retentionInterval,
 		NowMillis:          func() int64 { return startMillis + (l.clock + l.wall).Milliseconds() },
@@ -105,7 +102,11 @@ func (l *life) start() error {
 			l.clock += tick
 			return l.clock
 		},
-	})
+	}
+	if l.x.config.Broken != 0 {
+		options = options.Breaking(l.x.config.Broken)
+	}
+	stepper, err := engine.NewStepper(options)
 	if err != nil {
 		return fmt.Errorf("the engine does not start: %w", err)
 	}
@@ -141,12 +142,12 @@ func (l *life) end() error {
 	for _, g := range l.logs {
 		g.log = nil
 	}
-	for _, pool := range []*buffer.Pool{l.tail, l.cold} {
-		if err := pool.Close(); err != nil && l.x.failure == nil {
-			return err
-		}
+	p := l.pools
+	if p == nil || l.x.failure != nil {
+		return nil
 	}
-	return nil
+	l.pools = nil
+	return l.x.givePools(p)
 }
 
 // look is called at every state of the disk that a crash could leave.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"syscall"
+	"time"
 
 	"ringlog/engine"
 	"ringlog/engine/disk"
@@ -75,7 +76,13 @@ func (l *life) performOn(g *logLife, kind OpKind) error {
 	case AppendBig:
 		l.produce(g, l.dice.IntN(3), 1, 4000+l.dice.IntN(9000))
 	case Roll:
-		l.wall += segmentMillis * 1_000_000
+		if l.dice.IntN(2) == 0 {
+			l.produce(g, l.dice.IntN(3), 1, 20)
+			if err := l.turns(1); err != nil { // a turn has one time: the next one rolls
+				return err
+			}
+		}
+		l.wall += segmentMillis * time.Millisecond
 		l.produce(g, l.dice.IntN(3), 1, 20)
 	case Retry:
 		p := &g.producers[l.dice.IntN(len(g.producers))]
@@ -276,6 +283,8 @@ func (l *life) failDisk() {
 		{Kind: disk.Write, Err: syscall.EIO, Times: 1},
 		{Kind: disk.Write, Err: syscall.ECANCELED, Times: 1},
 		{Kind: disk.Write, Err: syscall.ENOSPC, Times: 1},
+		{Kind: disk.Flush, Err: syscall.EIO, Times: 1},
+		{Kind: disk.Flush, Err: syscall.EIO, Times: 1},
 		{Kind: disk.Flush, Err: syscall.EIO, Times: 1},
 		{Kind: disk.SyncFilesystem, Err: syscall.EIO, Times: 1},
 		{Kind: disk.SyncDirectory, Err: syscall.EIO, Times: 1},

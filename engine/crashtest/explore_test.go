@@ -1,0 +1,170 @@
+package crashtest
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"ringlog/engine"
+	"ringlog/engine/internal/rule"
+	"ringlog/replica"
+)
+
+var (
+	seedsFlag      = flag.Uint64("crash.seeds", 0, "how many random scripts to explore; 0 is as many as a test run allows")
+	firstFlag      = flag.Uint64("crash.first", 1, "the first seed of the random scripts")
+	exhaustiveFlag = flag.Int("crash.exhaustive", 0, "outcomes to try of each power cut of the pairs, all there are if they are no more; 0 is one by chance")
+	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay, pairs or random")
+	seedFlag       = flag.Uint64("crash.seed", 0, "with -run TestReplay: the seed to replay")
+	breakFlag      = flag.String("crash.break", "", "with -run TestReplay: the rule that the engine breaks")
+)
+
+// A plan makes the configuration of an exploration from a seed.
+type plan struct {
+	name   string
+	config func(seed uint64) Config
+}
+
+// scene is what a pair of operations acts on: two logs, one of them relaxed,
+// segments that are sealed and one that is not, and batches on their way.
+var scene = Script{
+	{Append, false}, {AppendBig, true}, {Roll, true}, {Create, true}, {Append, true}, {Checkpoint, true}, {AppendBig, false},
+}
+
+var pairs = Pairs()
+
+// pairPlan: every sequence of two operations, every state that the disk is in meanwhile.
+var pairPlan = plan{"pairs", func(seed uint64) Config {
+	return Config{
+		Seed: seed, Script: append(scene[:len(scene):len(scene)], pairs[seed%uint64(len(pairs))]...),
+		Quiet: len(scene), Chance: 1, Cuts: 1, Kills: 0.3, Exhaustive: *exhaustiveFlag, Depth: 3, Nested: 0.0015,
+	}
+}}
+
+// randomPlan: long scripts, some of the states.
+var randomPlan = plan{"random", func(seed uint64) Config {
+	return Config{Seed: seed, Script: Random(seed, 20), Chance: 0.1, Cuts: 1, Kills: 0.5, Depth: 3, Nested: 0.01}
+}}
+
+// explore runs one exploration.
+func (p plan) explore(seed uint64, broken rule.Rule, trace bool) Result {
+	config := p.config(seed)
+	config.Broken, config.Trace = broken, trace
+	config.NewReplica = func() engine.Replica { return replica.New(replica.Options{}) }
+	return Explore(config)
+}
+
+// replay is the command that shows a failure again.
+func (p plan) replay(seed uint64, broken rule.Rule) string {
+	command := fmt.Sprintf("go test ./engine/crashtest -run TestReplay -v -args -crash.plan=%s -crash.seed=%d", p.name, seed)
+	if broken != 0 {
+		command += fmt.Sprintf(" -crash.break=%q", broken)
+	}
+	return command
+}
+
+// totals of explorations that ran side by side.
+type totals struct {
+	sync.Mutex
+	scripts, states, points, acked int
+	depths                         []int
+}
+
+func (s *totals) add(r Result) {
+	s.Lock()
+	defer s.Unlock()
+	s.scripts++
+	s.states += r.States
+	s.points += r.Points
+	s.acked += r.Acked
+	for depth, n := range r.Depths {
+		if depth == len(s.depths) {
+			s.depths = append(s.depths, 0)
+		}
+		s.depths[depth] += n
+	}
+}
+
+func (s *totals) String() string {
+	return fmt.Sprintf("%d scripts, %d states of the disk, %d crashes recovered from (%d in scripts, %d in their recoveries, %d in the recoveries of those), %d appends acknowledged in scripts",
+		s.scripts, s.states, s.points, s.depths[0], s.depths[1], s.depths[2], s.acked)
+}
+
+// sweep explores the seeds from first on, count of them, on all processors.
+func (p plan) sweep(t *testing.T, first, count uint64) *totals {
+	t.Helper()
+	var sum totals
+	var next, failures atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failures.Load() < 3 {
+				seed := first + next.Add(1) - 1
+				if seed >= first+count {
+					return
+				}
+				r := p.explore(seed, 0, false)
+				sum.add(r)
+				if r.Failure != nil {
+					failures.Add(1)
+					t.Errorf("%v\nshow it again with\n  %s", r.Failure, p.replay(seed, 0))
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return &sum
+}
+
+// Contract C2 to C4 and scenarios 1, 3 to 7, 9 to 12, 16, 17, 35: every
+// sequence of two operations, overlapping and one after the other, with a power
+// cut and a kill at every state that the disk goes through. Most known crash
+// bugs of file systems and stores need no more than that.
+func TestEveryPairOfOperations(t *testing.T) {
+	sum := pairPlan.sweep(t, 0, share(uint64(len(pairs))))
+	t.Log(sum)
+}
+
+// The same with long scripts, several lives, slow and failing disks.
+func TestRandomScripts(t *testing.T) {
+	count := *seedsFlag
+	if count == 0 {
+		count = share(60)
+	}
+	sum := randomPlan.sweep(t, *firstFlag, count)
+	t.Log(sum)
+}
+
+// share is how much of count a run does: the race detector makes it slow and
+// finds nothing in code of one goroutine.
+func share(count uint64) uint64 {
+	if raceEnabled || testing.Short() {
+		return max(1, count/20)
+	}
+	return count
+}
+
+// TestReplay shows one exploration again, with its trace.
+func TestReplay(t *testing.T) {
+	if *planFlag == "" {
+		t.Skip("replays the exploration that -crash.plan and -crash.seed name")
+	}
+	var broken rule.Rule
+	for _, r := range rule.All() {
+		if r.String() == *breakFlag {
+			broken = r
+		}
+	}
+	for _, p := range []plan{pairPlan, randomPlan} {
+		if p.name == *planFlag {
+			r := p.explore(*seedFlag, broken, true)
+			if r.Failure != nil {
+				t.Fatal(r.Failure)
+			}
+			t.Logf("no failure: %d crashes, %d appends acknowledged", r.Points, r.Acked)
+		}
+	}
+}
