@@ -343,3 +343,42 @@ func TestQuietLogsGiveUpTheirMemory(t *testing.T) {
 		r.expect(want[l], r.readAll(0))
 	}
 }
+
+// Scenario 14: on a full disk DeleteRecords and retention still work, and make the room
+// in which produces go on.
+func TestFullDiskIsFreedByDeletingRecords(t *testing.T) {
+	for extra := int64(0); extra < 10; extra++ { // the disk is full at another file each time
+		r := newRig(t)
+		d := crash.New(crash.Options{Seed: 4, BytesMax: 1<<20 + extra*disk.BlockBytes})
+		r.config = LogConfig{SegmentBytes: 64 << 10, FileDeleteMillis: 1}
+		r.on(d)
+		r.start()
+		r.open()
+		full := false
+		for i := uint64(0); i < 2000 && !full; i++ {
+			p := r.submit(batchOf(i, 1, 1000, 1))
+			for range 20 { // a segment that cannot be named holds its answers back
+				r.settle()
+				if p.answered == 1 {
+					break
+				}
+				r.pass(100 * time.Millisecond)
+			}
+			full = p.answered == 0 || errors.Is(p.Appends[0].Err, ErrNoSpace)
+			if p.answered == 1 && !full && p.Appends[0].Err != nil {
+				t.Fatal(p.Appends[0].Err)
+			}
+		}
+		if !full {
+			t.Fatal("the disk never was full")
+		}
+		if err := r.step.AdvanceStart(context.Background(), r.id, r.log.Frontiers().HighWatermark); err != nil {
+			t.Fatalf("DeleteRecords on a full disk: %v", err)
+		}
+		r.pass(5 * time.Second)
+		if f := r.log.Frontiers(); f.Durable != f.Next {
+			t.Fatalf("appends are still held back: %+v", f)
+		}
+		r.fill(10, 1000)
+	}
+}

@@ -102,7 +102,13 @@ func (l *Log) writeManifest(j *job) error {
 		}
 	}
 	content := l.manifest()
-	err := j.replaceFile(l.directory, segment.ManifestName, segment.ManifestNewName, content.Encode(), false)
+	replace := func() error {
+		return j.replaceFile(l.directory, segment.ManifestName, segment.ManifestNewName, content.Encode(), false)
+	}
+	err := replace()
+	if isNoSpace(err) && l.givePrepared(j) {
+		err = replace() // a full disk must not keep retention from making room
+	}
 	if err == nil {
 		err = l.syncDirectory(j)
 	}
@@ -117,6 +123,30 @@ func (l *Log) writeManifest(j *job) error {
 	l.advance()
 	l.flushMoved()
 	return nil
+}
+
+// givePrepared removes prepared space that nothing has been written to, and says
+// whether there was any.
+func (l *Log) givePrepared(j *job) bool {
+	if l.space.preparing {
+		return false
+	}
+	files := l.spares
+	if l.coming != nil && l.coming.pins == 0 {
+		files = append(files, l.coming)
+		l.coming = nil
+	}
+	l.spares = nil
+	for _, f := range files {
+		err := l.shard.files.close(j, f)
+		if err == nil {
+			err = l.unlink(j, f.name)
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return len(files) > 0
 }
 
 // manifest is the log's state as log.meta holds it.
