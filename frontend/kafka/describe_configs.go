@@ -23,8 +23,15 @@ import (
 )
 
 func describeConfigs(_ context.Context, c *call, asked *kmsg.DescribeConfigsRequest, answer *kmsg.DescribeConfigsResponse) {
+	seen := make(map[resourceKey]bool, len(asked.Resources))
 	for i := range asked.Resources {
 		resource := &asked.Resources[i]
+		// Once each, so that what is answered stays in proportion to what there is.
+		key := resourceKey{resource.ResourceType, resource.ResourceName}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
 		described := kmsg.NewDescribeConfigsResponseResource()
 		described.ResourceType, described.ResourceName = resource.ResourceType, resource.ResourceName
 		configs, err := c.describeResource(resource)
@@ -34,6 +41,12 @@ func describeConfigs(_ context.Context, c *call, asked *kmsg.DescribeConfigsRequ
 		}
 		answer.Resources = append(answer.Resources, described)
 	}
+}
+
+// resourceKey names a resource.
+type resourceKey struct {
+	kind kmsg.ConfigResourceType
+	name string
 }
 
 // describeResource returns the configurations of one resource that were asked for.

@@ -107,6 +107,30 @@ func TestLargeControlBodiesAreRefusedUnread(t *testing.T) {
 	}
 }
 
+// Reliability section 4, item 13: answers stay in proportion. A request that
+// names one large topic a hundred thousand times is answered once.
+func TestRepeatedNamesAreAnsweredOnce(t *testing.T) {
+	s := newScene(t, Options{})
+	brokertest.CreateTopic(t, s.broker, "t", 1000, nil)
+	describe := at(12, kmsg.NewPtrMetadataRequest())
+	configs := at(4, kmsg.NewPtrDescribeConfigsRequest())
+	name := "t"
+	for range 100_000 {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &name
+		describe.Topics = append(describe.Topics, topic)
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, name
+		configs.Resources = append(configs.Resources, resource)
+	}
+	if got := ask[*kmsg.MetadataResponse](s.client, describe); len(got.Topics) != 1 {
+		t.Errorf("Metadata answers %d topics", len(got.Topics))
+	}
+	if got := ask[*kmsg.DescribeConfigsResponse](s.client, configs); len(got.Resources) != 1 {
+		t.Errorf("DescribeConfigs answers %d resources", len(got.Resources))
+	}
+}
+
 // A request that is cut short anywhere, or has bytes too many, closes its connection and
 // nothing else; its frame is given back.
 func TestRequestsCutShortAreMalformed(t *testing.T) {

@@ -62,10 +62,29 @@ func metadata(_ context.Context, c *call, asked *kmsg.MetadataRequest, answer *k
 		}
 		return
 	}
-	answer.Topics = make([]kmsg.MetadataResponseTopic, 0, len(asked.Topics))
+	seen := make(map[topicKey]bool, len(asked.Topics))
 	for i := range asked.Topics {
-		answer.Topics = append(answer.Topics, m.find(&asked.Topics[i]))
+		// Once each: a few bytes that name the same large topic again and again
+		// must not make an answer of gigabytes.
+		if key := keyOf(&asked.Topics[i]); !seen[key] {
+			seen[key] = true
+			answer.Topics = append(answer.Topics, m.find(&asked.Topics[i]))
+		}
 	}
+}
+
+// topicKey is how a request names a topic.
+type topicKey struct {
+	name string
+	id   meta.TopicID
+}
+
+func keyOf(asked *kmsg.MetadataRequestTopic) topicKey {
+	key := topicKey{id: asked.TopicID}
+	if asked.Topic != nil {
+		key.name = *asked.Topic
+	}
+	return key
 }
 
 // metadataAnswer is one answer in the making.
