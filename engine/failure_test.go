@@ -382,3 +382,27 @@ func TestFullDiskIsFreedByDeletingRecords(t *testing.T) {
 		r.fill(10, 1000)
 	}
 }
+
+// When not even the manifest finds room, prepared space goes first.
+func TestPreparedSpaceMakesRoomForTheManifest(t *testing.T) {
+	r, d := crashRig(t, LogConfig{SegmentBytes: 32 << 10}, nil)
+	r.fill(20, 1000)
+	if r.log.coming == nil {
+		t.Fatal("no prepared space")
+	}
+	fault := d.AddFault(crash.Fault{Kind: disk.Write, Path: "*/" + segment.ManifestNewName, Times: 1, Err: syscall.ENOSPC})
+	if err := r.step.AdvanceStart(context.Background(), r.id, 10); err != nil || fault.Fired() != 1 {
+		t.Fatalf("DeleteRecords: %v; the disk was full %d times", err, fault.Fired())
+	}
+	if r.log.coming != nil {
+		t.Fatal("prepared space was kept")
+	}
+	r.fill(40, 1000)
+	d.AddFault(crash.Fault{Kind: disk.Write, Path: "*/" + segment.ManifestNewName, Times: 4, Err: syscall.ENOSPC})
+	p := r.submit(batchOf(1, 1, 31<<10, 1)) // rolls, and the name finds no room
+	r.settle()
+	r.pass(5 * time.Second)
+	if p.answered != 1 || p.Appends[0].Err != nil {
+		t.Fatalf("answered %d times, %v", p.answered, p.Appends[0].Err)
+	}
+}
