@@ -107,6 +107,24 @@ func (s *snappySource) nextBlock() (block, rest []byte, err error) {
 	return rest[:length], rest[length:], nil
 }
 
+// largestSnappyBlock returns how large the largest block of src says it is, up to
+// where src is damaged.
+func largestSnappyBlock(src []byte) (largest uint64) {
+	s := snappySource{rest: src, framed: bytes.HasPrefix(src, xerialMagic)}
+	for {
+		block, rest, err := s.nextBlock()
+		if err != nil || block == nil {
+			return largest
+		}
+		if size, n := binary.Uvarint(block); n > 0 {
+			largest = max(largest, size)
+		}
+		if s.rest = rest; !s.framed {
+			return largest
+		}
+	}
+}
+
 func (s *snappySource) pieceBytes() int {
 	if len(s.decoded) != 0 {
 		return 0

@@ -110,6 +110,18 @@ func (s *stream) take() ([]byte, error) {
 	return body, nil
 }
 
+// pass is take and parseRecord for a record that need not be kept: it is checked on
+// its way through the window, which stays as small as it is however large the
+// record. Key and Value are not nil when they are not null, and have no bytes;
+// the headers cannot be walked.
+func (s *stream) pass(r *Record) error {
+	s.position += s.lengthBytes
+	s.lengthBytes = 0
+	p := passage{stream: s, left: s.length}
+	p.record(r)
+	return p.err
+}
+
 // next is nextLength and take.
 func (s *stream) next() ([]byte, error) {
 	if _, err := s.nextLength(); err != nil {

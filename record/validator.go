@@ -61,7 +61,11 @@ type Validator struct {
 // Validate checks records, the bytes that a client produced to one partition,
 // in one go. It does not change them. The error is a *CorruptError, an
 // *InvalidError, or one that matches ErrDecompress or ErrDecompressedTooLarge.
+//
+// When many goroutines have compressed records, some of them wait: what all of them hold
+// meanwhile is bounded.
 func (v *Validator) Validate(records []byte, rules *Rules) (Result, error) {
+	defer admitDecompression(records).leave()
 	if err := v.Start(records, rules); err != nil {
 		return Result{}, err
 	}
@@ -142,11 +146,7 @@ func (v *Validator) resume() (done bool, err error) {
 		if int64(size) > v.allowance-v.stream.readBytes() {
 			return false, nil
 		}
-		body, err := v.stream.take()
-		if err == nil {
-			err = parseRecord(body, &v.record)
-		}
-		if err != nil {
+		if err := v.read(size); err != nil {
 			return false, v.fail(err)
 		}
 		if err := v.checkRecord(); err != nil {
@@ -163,6 +163,19 @@ func (v *Validator) resume() (done bool, err error) {
 		return false, v.refused
 	}
 	return true, nil
+}
+
+// read parses the next record, which takes size bytes. A large compressed one is not
+// put together for it: only what checkRecord looks at is known of it then.
+func (v *Validator) read(size int) error {
+	if size > windowBytes && v.stream.source != nil {
+		return v.stream.pass(&v.record)
+	}
+	body, err := v.stream.take()
+	if err != nil {
+		return err
+	}
+	return parseRecord(body, &v.record)
 }
 
 // pieceAhead returns how much the decompressor would have to make at once to
