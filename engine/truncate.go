@@ -34,6 +34,8 @@ func (l *Log) truncate(j *job, offset int64) error {
 	l.cut = cutting{}
 	if err != nil {
 		if !isClosed(err) {
+			// Some of what readers saw may be destroyed already.
+			l.highWatermark = min(l.highWatermark, l.next.offset)
 			l.fail(err) // "cutting" may be recorded: the restart finishes it
 		}
 		return err
