@@ -28,7 +28,7 @@ func apiVersions(_ context.Context, c *call, asked *kmsg.ApiVersionsRequest, ans
 	}
 	if asked.Version >= 3 {
 		if !softwareText(asked.ClientSoftwareName) || !softwareText(asked.ClientSoftwareVersion) {
-			answer.ErrorCode = c.failed(fmt.Errorf("%w: name or version of the client's software", ErrInvalidRequest))
+			answer.ErrorCode = c.failed(fmt.Errorf("%w: name or version of the client's software", errInvalidRequest))
 			return
 		}
 		c.session.software.Store(&software{name: asked.ClientSoftwareName, version: asked.ClientSoftwareVersion})

@@ -65,9 +65,6 @@ func (c *call) run() {
 	key, version := c.body.Key(), c.body.GetVersion()
 	defer c.session.contain(key, version)
 	response := c.api.handle(c.session.ctx, c)
-	if response == nil { // the connection is gone
-		return
-	}
 	out := newReply(key, c.correlationID, response.IsFlexible())
 	out.buf = response.AppendTo(out.buf)
 	out.send(c.turn, nil)
@@ -92,9 +89,11 @@ func (p *Protocol) panicked(key, version int16, cause any) error {
 
 // refused counts and logs a request that closes its connection.
 func (p *Protocol) refused(s *session, r *request, err error) {
-	if errors.Is(err, ErrUnsupported) {
+	switch {
+	case errors.Is(err, errPanicked): // counted already
+	case errors.Is(err, ErrUnsupported):
 		p.metrics.Unsupported.Add(1)
-	} else {
+	default:
 		p.metrics.Malformed.Add(1)
 	}
 	library := ""

@@ -38,7 +38,7 @@ func createTopics(ctx context.Context, c *call, asked *kmsg.CreateTopicsRequest,
 		name := asked.Topics[i].Topic
 		spec, err := topicSpec(&asked.Topics[i])
 		if named[name] != 1 {
-			err = fmt.Errorf("%w: duplicate topic name", ErrInvalidRequest)
+			err = fmt.Errorf("%w: duplicate topic name", errInvalidRequest)
 		}
 		switch {
 		case named[name] == 0: // answered already
@@ -75,10 +75,10 @@ func topicSpec(asked *kmsg.CreateTopicsRequestTopic) (broker.TopicSpec, error) {
 		return spec, nil
 	}
 	if spec.Partitions != -1 {
-		return spec, fmt.Errorf("%w: a manual partition assignment was specified, but the number of partitions was not set to -1", ErrInvalidRequest)
+		return spec, fmt.Errorf("%w: a manual partition assignment was specified, but the number of partitions was not set to -1", errInvalidRequest)
 	}
 	if spec.ReplicationFactor != -1 {
-		return spec, fmt.Errorf("%w: a manual partition assignment was specified, but the replication factor was not set to -1", ErrInvalidRequest)
+		return spec, fmt.Errorf("%w: a manual partition assignment was specified, but the replication factor was not set to -1", errInvalidRequest)
 	}
 	spec.Replicas = make([][]int32, len(asked.ReplicaAssignment))
 	for _, assignment := range asked.ReplicaAssignment {

@@ -70,9 +70,9 @@ func (d *deletion) find(asked *kmsg.DeleteTopicsRequestTopic) {
 	var err error
 	switch {
 	case asked.Topic != nil && !id.IsZero():
-		err = fmt.Errorf("%w: you may not specify both topic name and topic id", ErrInvalidRequest)
+		err = fmt.Errorf("%w: you may not specify both topic name and topic id", errInvalidRequest)
 	case asked.Topic == nil && id.IsZero():
-		err = fmt.Errorf("%w: neither topic name nor id were specified", ErrInvalidRequest)
+		err = fmt.Errorf("%w: neither topic name nor id were specified", errInvalidRequest)
 	case asked.Topic != nil:
 		var ok bool
 		if topic, ok = image.Topic(*asked.Topic); !ok {
@@ -85,12 +85,12 @@ func (d *deletion) find(asked *kmsg.DeleteTopicsRequestTopic) {
 		}
 	}
 	if err == nil && d.named[topic.ID] {
-		err = fmt.Errorf("%w: duplicate topic name", ErrInvalidRequest)
+		err = fmt.Errorf("%w: duplicate topic name", errInvalidRequest)
 	}
 	if err == nil && !d.call.session.protocol.deleteTopics {
 		err = errTopicDeletionOff
 		if d.version < 3 {
-			err = fmt.Errorf("%w: topic deletion is disabled", ErrInvalidRequest)
+			err = fmt.Errorf("%w: topic deletion is disabled", errInvalidRequest)
 		}
 	}
 	if err != nil {

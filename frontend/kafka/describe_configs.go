@@ -83,7 +83,7 @@ func (c *call) describeResource(asked *kmsg.DescribeConfigsRequestResource) ([]m
 			}
 		}
 	default:
-		return nil, fmt.Errorf("%w: configurations of resource type %d are not served", ErrInvalidRequest, asked.ResourceType)
+		return nil, fmt.Errorf("%w: configurations of resource type %d are not served", errInvalidRequest, asked.ResourceType)
 	}
 	return values, nil
 }

@@ -12,11 +12,9 @@ import (
 	"ringlog/record"
 )
 
-// ErrInvalidRequest is returned by handlers for a request that contradicts itself.
-var ErrInvalidRequest = errors.New("kafka: invalid request")
-
 // Errors of this package that become codes.
 var (
+	errInvalidRequest      = errors.New("kafka: invalid request") // it contradicts itself
 	errInvalidRequiredAcks = errors.New("kafka: acks has to be -1, 0 or 1")
 	errUnsupportedVersion  = errors.New("kafka: not supported in this version of the request")
 	errReplicaFetch        = errors.New("kafka: replicas fetch through the links between brokers")
@@ -93,7 +91,7 @@ var codes = []struct {
 	{errTopicDeletionOff, kerr.TopicDeletionDisabled},
 	{broker.ErrUnknownBroker, kerr.InvalidRequest},
 
-	{ErrInvalidRequest, kerr.InvalidRequest},
+	{errInvalidRequest, kerr.InvalidRequest},
 	{errUnsupportedVersion, kerr.UnsupportedVersion},
 
 	// Who ran out of time hears that, not who was being asked.

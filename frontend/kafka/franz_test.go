@@ -225,6 +225,7 @@ func TestConsumerAtTheEndIsWoken(t *testing.T) {
 	consumer := h.client(kgo.FetchMaxWait(patience), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().At(0)}}))
 	result := make(chan []*kgo.Record, 1)
 	go func() { result <- consumer.PollFetches(context.Background()).Records() }()
+	h.awaitFetch(0)
 	h.produceAll(h.client(), &kgo.Record{Topic: "orders", Value: []byte("x")})
 	select {
 	case records := <-result:
@@ -374,5 +375,52 @@ func TestDeleteRecordsMovesTheStart(t *testing.T) {
 	}
 	if start, err := remove("orders", -1); start != 10 || err != nil {
 		t.Errorf("delete everything: start %d, %v", start, err)
+	}
+}
+
+// KIP-320: a consumer that runs on through restarts compares epochs each time, and must
+// not take a leader under which nothing was appended for a log that was cut.
+func TestAConsumerRunsThroughRestarts(t *testing.T) {
+	h := startHouse(t)
+	h.topic("orders", 1, nil)
+	from := map[string]func() kgo.Offset{
+		"the start": func() kgo.Offset { return kgo.NewOffset().AtStart() },
+		"the end":   func() kgo.Offset { return kgo.NewOffset().AtEnd() },
+	}
+	consumers := make(map[string]*kgo.Client)
+	for name, offset := range from {
+		before := h.fetches()
+		consumers[name] = h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: offset()}}),
+			kgo.FetchMaxWait(patience), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
+		h.awaitFetch(before) // it has found its place
+	}
+	for round := range 4 {
+		if round%2 == 1 { // every other leader appends nothing
+			h.produceAll(h.client(), &kgo.Record{Topic: "orders", Value: fmt.Append(nil, round)})
+			for name, consumer := range consumers {
+				if got := h.consume(consumer, 1); string(got[0].Value) != fmt.Sprint(round) {
+					t.Errorf("the consumer from %s gets %q in round %d", name, got[0].Value, round)
+				}
+			}
+		}
+		h.restart()
+	}
+}
+
+// fetches is the number of fetches that came in the present life.
+func (h *house) fetches() int64 { return h.protocol.metrics.Requests[kmsg.Fetch].Load() }
+
+// awaitFetch waits until more than before fetches came.
+func (h *house) awaitFetch(before int64) {
+	h.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(patience)
+	for h.fetches() <= before {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			h.t.Fatal("no fetch came")
+		}
 	}
 }

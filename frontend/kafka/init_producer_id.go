@@ -26,7 +26,7 @@ import (
 func initProducerID(ctx context.Context, c *call, asked *kmsg.InitProducerIDRequest, answer *kmsg.InitProducerIDResponse) {
 	answer.ProducerID, answer.ProducerEpoch = -1, -1
 	if asked.TransactionalID != nil {
-		answer.ErrorCode = c.failed(fmt.Errorf("%w: transactions are not served", ErrInvalidRequest))
+		answer.ErrorCode = c.failed(fmt.Errorf("%w: transactions are not served", errInvalidRequest))
 		return
 	}
 	id, err := c.session.protocol.broker.InitProducerID(ctx)

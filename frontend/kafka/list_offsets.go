@@ -52,7 +52,7 @@ func listOffsets(ctx context.Context, c *call, asked *kmsg.ListOffsetsRequest, a
 			partition := &asked.Topics[i].Partitions[j]
 			err := unknown
 			if name := fmt.Sprintf("%s-%d", answered.Topic, partition.Partition); seen[name] {
-				err = fmt.Errorf("%w: partition %s is asked for twice", ErrInvalidRequest, name)
+				err = fmt.Errorf("%w: partition %s is asked for twice", errInvalidRequest, name)
 			} else {
 				seen[name] = true
 			}
