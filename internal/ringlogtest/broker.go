@@ -3,8 +3,7 @@ package ringlogtest
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +40,7 @@ type Broker struct {
 	ended   chan error // closed after the process' end was sent
 }
 
-// Start starts a broker and waits until it takes connections. It is killed at
+// Start starts a broker and waits until it is ready. It is killed at
 // the end of the test if it still runs, and its log is shown if the test failed.
 func Start(t testing.TB, options Options) *Broker {
 	t.Helper()
@@ -61,7 +60,7 @@ func New(t testing.TB, options Options) *Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := freePorts(t, 2)
+	ports := takePorts(t, 2)
 	b := &Broker{
 		Address:       fmt.Sprintf("127.0.0.1:%d", ports[0]),
 		AdminAddress:  fmt.Sprintf("127.0.0.1:%d", ports[1]),
@@ -99,24 +98,30 @@ func (b *Broker) Launch() {
 	}(b.command, b.ended)
 }
 
-// WaitReady waits until the broker takes connections.
+// WaitReady waits until the broker says that it serves. It asks the admin
+// server, which is there before recovery: that somebody takes connections at
+// Address proves too little.
 func (b *Broker) WaitReady() {
 	b.t.Helper()
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for {
-		connection, err := net.DialTimeout("tcp", b.Address, time.Second)
+		response, err := client.Get("http://" + b.AdminAddress + "/healthz")
 		if err == nil {
-			connection.Close()
-			return
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return
+			}
+			err = errors.New(response.Status)
 		}
 		select {
 		case ended := <-b.ended:
-			b.t.Fatalf("the broker ended before it took connections: %v\n%s", ended, b.Log())
+			b.t.Fatalf("the broker ended before it was ready: %v\n%s", ended, b.Log())
 		case <-deadline.C:
-			b.t.Fatalf("the broker takes no connection after %s: %v\n%s", startTimeout, err, b.Log())
+			b.t.Fatalf("the broker is not ready after %s: %v\n%s", startTimeout, err, b.Log())
 		case <-again.C:
 		}
 	}
@@ -213,28 +218,4 @@ func killed(err error) bool {
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
-}
-
-// portMin and portMax lie below the ports that systems give to outgoing
-// connections. A client that dials such a port again and again while its
-// broker is down may be given that very port and connect to itself.
-const portMin, portMax = 10_000, 32_000
-
-// freePorts returns loopback ports that nobody listens on. Somebody else may
-// take one before the broker does; the test then fails at the start, loudly.
-func freePorts(t testing.TB, count int) []int {
-	t.Helper()
-	var ports []int
-	for range 1000 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin)))
-		if err != nil {
-			continue
-		}
-		defer listener.Close()
-		if ports = append(ports, listener.Addr().(*net.TCPAddr).Port); len(ports) == count {
-			return ports
-		}
-	}
-	t.Fatal("ringlogtest: no free port was found")
-	return nil
 }
