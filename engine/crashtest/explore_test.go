@@ -147,10 +147,12 @@ func share(count uint64) uint64 {
 	return count
 }
 
+const nothingToReplay = "replays the exploration that -crash.plan and -crash.seed name, and none is named"
+
 // TestReplay shows one exploration again, with its trace.
 func TestReplay(t *testing.T) {
 	if *planFlag == "" {
-		t.Skip("replays the exploration that -crash.plan and -crash.seed name")
+		t.Skip(nothingToReplay)
 	}
 	var broken rule.Rule
 	for _, r := range rule.All() {
