@@ -71,7 +71,7 @@ func Consume(ctx context.Context, options ConsumeOptions) (Report, error) {
 	}
 	group, groupContext := errgroup.WithContext(ctx)
 	for _, consumer := range consumers {
-		stop := context.AfterFunc(groupContext, func() { _ = consumer.socket.SetDeadline(time.Unix(1, 0)) })
+		stop := context.AfterFunc(groupContext, func() { _ = consumer.socket.Close() })
 		defer stop()
 		group.Go(func() error { return consumer.run(limit) })
 	}

@@ -43,7 +43,8 @@ func generate(ctx context.Context, report *Report, load *Load, targets []target,
 			group.Go(p.read)
 		}
 		// A connection that broke, or a run that was cancelled, ends the others.
-		stop := context.AfterFunc(groupContext, func() { _ = p.socket.SetDeadline(time.Unix(1, 0)) })
+		// Closed, not given a deadline in the past: finish sets a later one.
+		stop := context.AfterFunc(groupContext, func() { _ = p.socket.Close() })
 		defer stop()
 	}
 	err = group.Wait()
