@@ -407,6 +407,29 @@ func TestAConsumerRunsThroughRestarts(t *testing.T) {
 	}
 }
 
+// KIP-595: a client whose log ends behind the end of an old epoch is told where that
+// epoch ended here, gets no records, and is not kept waiting.
+func TestALogThatRunsApartIsToldWhere(t *testing.T) {
+	h := startHouse(t)
+	id := h.topic("orders", 1, nil)
+	h.produceAll(h.client(), &kgo.Record{Topic: "orders", Value: []byte("x")}, &kgo.Record{Topic: "orders", Value: []byte("y")})
+	old, _ := h.broker.Image().TopicByID(id)
+	h.restart()
+	h.produceAll(h.client(), &kgo.Record{Topic: "orders", Value: []byte("z")})
+
+	request := fetchRequest(13, "", id, 3)
+	request.MinBytes, request.MaxWaitMillis = 1, 3_600_000
+	request.Topics[0].Partitions[0].LastFetchedEpoch = old.Partitions[0].LeaderEpoch
+	response, err := request.RequestWith(h.context(), h.client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := response.Topics[0].Partitions[0]
+	if got.ErrorCode != 0 || got.DivergingEpoch.Epoch != old.Partitions[0].LeaderEpoch || got.DivergingEpoch.EndOffset != 2 || len(got.RecordBatches) != 0 {
+		t.Errorf("code %d, %d bytes, diverging at %+v; want epoch %d to end at 2", got.ErrorCode, len(got.RecordBatches), got.DivergingEpoch, old.Partitions[0].LeaderEpoch)
+	}
+}
+
 // fetches is the number of fetches that came in the present life.
 func (h *house) fetches() int64 { return h.protocol.metrics.Requests[kmsg.Fetch].Load() }
 
