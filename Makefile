@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 5
 KILLS ?= 25
 ROUNDS ?= 10
 
-.PHONY: build test race lint fuzz kill check tools bench soak clean
+.PHONY: build test race lint fuzz kill accept check tools bench soak clean
 
 build:
 	$(GO) build -o bin/ringlog ./cmd/ringlog
@@ -29,6 +29,9 @@ fuzz:
 
 kill: ## the real binary, killed under load, with either disk
 	$(GO) test ./internal/killtest -count=1 -v -run TestKill -args -kills=$(KILLS)
+
+accept: tools ## what clients and operators see: kcat, the command line, stops and kills
+	$(GO) test -count=1 ./cmd/ringlog ./internal/killtest
 
 tools: ## installs by package name what the tests drive the broker with
 	scripts/install-test-tools.sh

@@ -98,9 +98,12 @@ func (app *application) printRecords(ctx context.Context, client *kgo.Client, to
 	write := app.recordWriter(output, f.keyDelimiter)
 	printed := int64(0)
 	for len(spans) > 0 {
-		fetches := client.PollFetches(ctx)
+		fetches, err := app.poll(ctx, client, f.until != "" || f.count > 0)
 		if ctx.Err() != nil {
 			break
+		}
+		if err != nil {
+			return err
 		}
 		if err := fetches.Err0(); err != nil {
 			return fmt.Errorf("reading %s: %w", topic, err)
@@ -131,6 +134,30 @@ func (app *application) printRecords(ctx context.Context, client *kgo.Client, to
 		}
 	}
 	return output.Flush()
+}
+
+// poll waits for records. The client looks for a lost broker for ever, which is
+// right for somebody who follows a topic; a command that has an end must reach
+// it, so it gives up when no broker answers for --timeout.
+func (app *application) poll(ctx context.Context, client *kgo.Client, hasEnd bool) (kgo.Fetches, error) {
+	for {
+		polling, cancel := context.WithTimeout(ctx, app.timeout)
+		fetches := client.PollFetches(polling)
+		quiet := polling.Err() != nil && ctx.Err() == nil
+		if quiet && hasEnd {
+			answered, stop := context.WithTimeout(ctx, app.timeout)
+			if err := client.Ping(answered); err != nil && ctx.Err() == nil {
+				stop()
+				cancel()
+				return nil, app.unreachable(err)
+			}
+			stop()
+		}
+		cancel()
+		if !quiet {
+			return fetches, nil
+		}
+	}
 }
 
 // recordWriter returns the function that prints one record in the form asked

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -125,6 +126,77 @@ func TestProduceEndsWhenTheBrokerIsGone(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", got.code, got.output, got.complaint)
 	}
 	writer.Close()
+}
+
+// TestConsumeEndsWhenTheBrokerIsGone: one that has an end to reach, that is; one
+// that follows a topic waits for the broker to come back.
+func TestConsumeEndsWhenTheBrokerIsGone(t *testing.T) {
+	broker := ringlogtest.Start(t, ringlogtest.Options{})
+	s := script{variables: map[string]string{"RINGLOG_BROKERS": broker.Address}}
+	produce := func(lines string) {
+		t.Helper()
+		if _, complaint, code := s.execute(t, strings.NewReader(lines), "produce", "orders"); code != exitOK {
+			t.Fatal(complaint)
+		}
+	}
+	if _, complaint, code := s.execute(t, strings.NewReader(""), "topic", "create", "orders"); code != exitOK {
+		t.Fatal(complaint)
+	}
+	produce("first\n")
+	ctx, stopFollowing := context.WithCancel(t.Context())
+	bounded := startConsumer(t.Context(), s, "--until", "5", "--timeout", "1s")
+	following := startConsumer(ctx, s, "--timeout", "1s")
+	bounded.await(t, "first\n")
+	following.await(t, "first\n")
+
+	broker.Kill()
+	if code := <-bounded.ended; code != exitUnreachable || !strings.Contains(bounded.complaint.String(), "ringlog serve") {
+		t.Errorf("with an end to reach: exit code %d\n%s", code, bounded.complaint.String())
+	}
+	broker.Restart()
+	produce("second\n")
+	following.await(t, "first\nsecond\n")
+	stopFollowing()
+	if code := <-following.ended; code != exitOK {
+		t.Errorf("following: exit code %d\n%s", code, following.complaint.String())
+	}
+}
+
+// consumer is a consume command under way.
+type consumer struct {
+	printed   chan string // what it printed, piece by piece
+	text      string      // of that, what the test has taken
+	complaint strings.Builder
+	ended     chan exitCode
+}
+
+// Write takes what the command prints.
+func (c *consumer) Write(piece []byte) (int, error) {
+	c.printed <- string(piece)
+	return len(piece), nil
+}
+
+// startConsumer consumes topic orders until ctx ends.
+func startConsumer(ctx context.Context, s script, flags ...string) *consumer {
+	c := &consumer{printed: make(chan string, 100), ended: make(chan exitCode, 1)}
+	env := environment{input: strings.NewReader(""), output: c, errorOutput: &c.complaint,
+		variable: func(name string) string { return s.variables[name] }}
+	go func() { c.ended <- run(ctx, env, append([]string{"consume", "orders"}, flags...)) }()
+	return c
+}
+
+// await waits until the command has printed a text.
+func (c *consumer) await(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for c.text != text {
+		select {
+		case piece := <-c.printed:
+			c.text += piece
+		case <-deadline:
+			t.Fatalf("it printed %q, and not yet %q", c.text, text)
+		}
+	}
 }
 
 // awaitRecords waits until topic orders holds so many records.
