@@ -28,15 +28,17 @@ func (l *Log) recover(j *job, m *segment.Manifest) error {
 	}
 	r.checkpoint, r.hasCheckpoint = l.shard.keeper.checkpointOf(l, m)
 	if r.missing == nil {
+		// The state "cutting" stays in every manifest until the cut is done. What
+		// lies above the cut may be destroyed in any part, so it is not looked at.
+		later := r.setAside()
 		if err := r.scan(j); err != nil {
 			return err
 		}
+		l.segments = append(l.segments, later...)
 	} else if last := l.active; last.Sealed && there(last) {
 		l.setEnd(mark{segment: last, position: last.Bytes, offset: last.NextOffset})
 	}
-	if m.State == segment.Cutting && r.missing == nil {
-		// What the cut destroys need not be complete, so it is not judged before.
-		l.cut = cutting{active: true, offset: m.Cut}
+	if l.cut.active {
 		if err := l.finishCut(j); err != nil {
 			return err
 		}
@@ -169,6 +171,21 @@ func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
 	return nil
 }
 
+// setAside begins to finish a cut that was under way, if one was, and takes the
+// segments above it out of sight.
+func (r *recovery) setAside() []*segmentFile {
+	l := r.log
+	if r.manifest.State != segment.Cutting {
+		return nil
+	}
+	l.cut = cutting{active: true, recorded: true, offset: r.manifest.Cut}
+	kept := l.segmentAt(l.cut.offset) + 1
+	later := append([]*segmentFile(nil), l.segments[kept:]...)
+	l.segments = l.segments[:kept:kept]
+	l.active = l.segments[kept-1]
+	return later
+}
+
 // scan finds the log's end: it goes through the segments that are not sealed, each from
 // where its index ends, and stops at the first thing that does not follow.
 func (r *recovery) scan(j *job) error {
@@ -191,7 +208,7 @@ func (r *recovery) scan(j *job) error {
 		f.Bytes, f.NextOffset = position, f.index.NextOffset
 		f.MaxTimestamp, f.MaxTimestampOffset = f.index.MaxTimestamp, f.index.MaxTimestampOffset
 	}
-	if end.segment.Sealed {
+	if end.segment.Sealed && !l.cut.active {
 		return r.afterSealed(end)
 	}
 	l.setEnd(end)

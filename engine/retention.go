@@ -226,6 +226,9 @@ func (l *Log) advanceStart(j *job, offset int64) error {
 	if offset <= l.start {
 		return nil
 	}
+	if offset > l.highWatermark { // cut while this waited
+		return fmt.Errorf("%w: start offset %d of %s, whose high watermark is %d", ErrOffsetOutOfRange, offset, l.label, l.highWatermark)
+	}
 	before := l.start
 	l.start = offset
 	if err := l.writeManifest(j); err != nil {

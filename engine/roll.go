@@ -152,7 +152,7 @@ func (l *Log) givePrepared(j *job) bool {
 // manifest is the log's state as log.meta holds it.
 func (l *Log) manifest() *segment.Manifest {
 	m := &segment.Manifest{LogID: l.id, Gen: l.gen, Start: l.start, Label: l.label, Epochs: l.epochs}
-	if l.cut.active && !l.shard.faults.forgetCut {
+	if l.cut.recorded && !l.shard.faults.forgetCut {
 		m.State, m.Cut = segment.Cutting, l.cut.offset
 	}
 	for _, f := range l.segments {

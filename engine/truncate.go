@@ -7,10 +7,11 @@ import (
 	"ringlog/record"
 )
 
-// cutting is a truncation under way. While it is active appends wait.
+// cutting is a truncation under way.
 type cutting struct {
-	active bool
-	offset int64
+	active   bool // appends wait
+	recorded bool // manifests say so: everything up to the end was durable when the first did
+	offset   int64
 }
 
 // truncate removes everything at and above offset (rule 7):
@@ -58,6 +59,7 @@ func (l *Log) runTruncate(j *job) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
+	l.cut.recorded = true
 	if err := l.writeManifest(j); err != nil {
 		return err
 	}
@@ -126,9 +128,9 @@ func (l *Log) cutFiles(j *job) error {
 	l.cutEpochs(end.offset)
 	l.start = min(l.start, end.offset) // the batch that holds both went as a whole
 	l.gen++
-	l.cut.active = false
+	l.cut.recorded = false
 	if err := l.writeManifest(j); err != nil {
-		l.cut.active = true
+		l.cut.recorded = true
 		return err
 	}
 	for _, f := range gone {
