@@ -32,7 +32,7 @@ type chunk struct {
 
 	next *chunk // of the log
 
-	clean                    bool // durable, and in tailCache.clean
+	clean                    bool // below evictable, and in the list of tailCache
 	cleanPrevious, cleanNext *chunk
 }
 
@@ -107,7 +107,7 @@ func (t *logTail) room(l *Log, size int64) bool {
 		last.next = c
 		if last.buffer == nil {
 			s.tail.drop(last)
-		} else if last.nextOffset <= l.flushed.offset {
+		} else if last.nextOffset <= l.evictable() {
 			s.tail.makeClean(last)
 		}
 	}
@@ -135,8 +135,17 @@ func (t *logTail) put(l *Log, batch record.Batch, nextOffset int64) {
 	c.nextOffset = nextOffset
 }
 
-// cleaned is called when the log's flushed mark rose: chunks below it may be
-// evicted from now on.
+// evictable is the offset below which the tail need not be held: what readers may see
+// and the disk can give them. A relaxed log does not wait for its flush: held
+// until then, its writes would stop each time the pool is full of written bytes.
+func (l *Log) evictable() int64 {
+	if l.config.relaxed() {
+		return l.completed.offset
+	}
+	return l.flushed.offset
+}
+
+// cleaned is called when evictable rose: chunks below it may go from now on.
 func (t *logTail) cleaned(l *Log) {
 	held := t.held()
 	// Clean chunks come first; go back from the end to the first dirty one.
@@ -144,7 +153,7 @@ func (t *logTail) cleaned(l *Log) {
 	for i > 0 && !held[i-1].clean {
 		i--
 	}
-	for ; i < len(held) && held[i].nextOffset <= l.flushed.offset; i++ {
+	for ; i < len(held) && held[i].nextOffset <= l.evictable(); i++ {
 		l.shard.tail.makeClean(held[i])
 	}
 }
@@ -335,9 +344,6 @@ func (l *Log) starve() {
 	}
 	l.starving = true
 	l.shard.starved = append(l.shard.starved, l)
-	for _, other := range l.shard.commit.logs {
-		other.lazy.wanted = true // a relaxed log's written bytes hold memory until they are flushed
-	}
 }
 
 // feedStarved lets the logs that wait for memory try again, first come first

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlog/buffer"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
 	"ringlog/engine/segment"
@@ -179,6 +180,27 @@ func TestRelaxedLogIsFlushedInTime(t *testing.T) {
 		t.Fatalf("after flush.messages: %+v", f)
 	}
 	r.fill(1, 100)
+	r.close()
+}
+
+// flush.messages > 1: bytes that are written need no memory any more, although no
+// flush covers them. The tail is a fraction of what is appended, nothing asks for
+// a flush, and every record comes back, most of them from disk.
+func TestRelaxedLogNeedsNoFlushToGoOn(t *testing.T) {
+	r := newRig(t)
+	r.tail = buffer.NewPool("small tail", 128<<10)
+	r.config = LogConfig{FlushMessages: 1 << 40}
+	r.start()
+	r.open()
+	before := r.step.shard.counters.flushes.Load()
+	all := r.fill(100, 8000)
+	if n := r.step.shard.counters.flushes.Load() - before; n != 0 {
+		t.Fatalf("%d flushes of a log that asks for none", n)
+	}
+	if f := r.log.Frontiers(); f.HighWatermark != 200 || f.Durable != 0 {
+		t.Fatalf("frontiers %+v", f)
+	}
+	r.expect(all, r.readAll(0))
 	r.close()
 }
 

@@ -187,6 +187,9 @@ func (l *Log) wrote(w *write) {
 		return
 	}
 	l.advance()
+	if l.config.relaxed() {
+		l.tail.cleaned(l)
+	}
 	s.commit.want(l)
 	l.wantWrites()
 }
