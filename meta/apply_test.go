@@ -219,7 +219,10 @@ func command(t *rapid.T, image *Image) Command {
 		var create CreateTopics
 		for range rapid.IntRange(0, 3).Draw(t, "topics") {
 			topic := NewTopic{Name: name.Draw(t, "name"), ReplicationFactor: int16(rapid.IntRange(0, 3).Draw(t, "factor"))}
-			if err := topic.Draw(random(rapid.Byte().Draw(t, "seed")), rapid.IntRange(1, 4).Draw(t, "partitions")); err != nil {
+			// Ids repeat within a command, but never those of an earlier one: a log id of 128
+			// random bits is never drawn again, least of all that of a deleted log.
+			source := rand.NewChaCha8([32]byte{rapid.Byte().Draw(t, "seed"), byte(image.Index), byte(image.Index >> 8)})
+			if err := topic.Draw(source, rapid.IntRange(1, 4).Draw(t, "partitions")); err != nil {
 				t.Fatal(err)
 			}
 			if rapid.IntRange(0, 3).Draw(t, "by hand") == 0 {
