@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// dialTimeoutMax bounds one attempt to connect, whatever --timeout allows for all.
+const dialTimeoutMax = 5 * time.Second
+
 // connect opens a client and makes sure that somebody answers, so that a wrong
 // address is named within --timeout instead of being retried in silence.
 func (app *application) connect(ctx context.Context, options ...kgo.Opt) (*kgo.Client, error) {
@@ -22,11 +26,14 @@ func (app *application) connect(ctx context.Context, options ...kgo.Opt) (*kgo.C
 	if len(addresses) == 0 {
 		return nil, usageErrorf("--brokers names no address")
 	}
+	if app.timeout <= 0 {
+		return nil, usageErrorf("--timeout %s leaves no time for an answer", app.timeout)
+	}
 	options = append([]kgo.Opt{
 		kgo.SeedBrokers(addresses...),
 		kgo.ClientID("ringlog-cli"),
 		kgo.SoftwareNameAndVersion("ringlog", softwareVersion()),
-		kgo.DialTimeout(min(app.timeout, 5*time.Second)),
+		kgo.DialTimeout(min(app.timeout, dialTimeoutMax)),
 		kgo.RequestTimeoutOverhead(app.timeout),
 		kgo.RetryTimeout(app.timeout),
 	}, options...)
@@ -49,13 +56,14 @@ func (app *application) connect(ctx context.Context, options ...kgo.Opt) (*kgo.C
 	}
 	if err := app.checkAdvertised(reachable, client); err != nil {
 		client.Close()
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	return client, nil
 }
 
+// unreachable is the failure to reach any broker of --brokers.
 func (app *application) unreachable(err error) error {
-	return &failure{exitUnreachable, fmt.Errorf("no broker answers at %s: %w", app.brokers, rootCause(err)), app.unreachableHint()}
+	return &failure{exitUnreachable, fmt.Errorf("no broker answers at %s: %w", app.brokers, rootCause(err)), unreachableHint}
 }
 
 // rootCause strips the layers that say no more than that a connection failed.
@@ -67,34 +75,37 @@ func rootCause(err error) error {
 	return err
 }
 
-// checkAdvertised reaches every broker under the address that it tells clients
-// to use. A broker that answers under one address and advertises another that
-// cannot be reached from here is the first wall that Kafka's users hit, and
-// clients only ever show it as a time-out.
+// checkAdvertised makes sure that some broker can be reached under the address
+// that it tells clients to use. One that answers under one address and
+// advertises another that cannot be reached from here is the first wall that
+// Kafka's users hit, and clients only ever show it as a time-out. A broker of
+// several that is down is no reason to stop.
 func (app *application) checkAdvertised(ctx context.Context, client *kgo.Client) error {
 	metadata, err := kadm.NewClient(client).BrokerMetadata(ctx)
 	if err != nil {
 		return fmt.Errorf("asking for the cluster's brokers: %w", err)
 	}
+	var first error
 	for _, broker := range metadata.Brokers {
 		address := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
 		if slices.Contains(app.brokerList(), address) {
-			continue
+			return nil
 		}
-		dialer := net.Dialer{Timeout: min(app.timeout, 5*time.Second)}
+		dialer := net.Dialer{Timeout: min(app.timeout, dialTimeoutMax)}
 		connection, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
-			connection.Close()
-			continue
+			return connection.Close()
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if first == nil {
+			first = fmt.Errorf("%s answers, and tells clients to use %s for broker %d, which cannot be reached from here: %w",
+				app.brokers, address, broker.NodeID, rootCause(err))
 		}
-		return &failure{exitUnreachable,
-			fmt.Errorf("%s answers, and tells clients to use %s for broker %d, which cannot be reached from here: %w", app.brokers, address, broker.NodeID, rootCause(err)),
-			"on the broker, advertise an address that its clients can reach: ringlog serve --advertised-addr host:port"}
 	}
-	return nil
+	if first == nil {
+		return nil
+	}
+	return &failure{exitUnreachable, first,
+		"on the broker, advertise an address that its clients can reach: ringlog serve --advertised-addr host:port"}
 }
 
 // partitionsOf returns the partitions of a topic in order, or a failure that
@@ -121,7 +132,7 @@ func topicFailure(topic string, err error) error {
 }
 
 // joinNumbers prints broker and partition numbers: 1, 2, 3.
-func joinNumbers[N ~int32](numbers []N) string {
+func joinNumbers(numbers []int32) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
 		texts[i] = strconv.Itoa(int(n))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // exitCode is what scripts go by. The numbers are part of the interface.
@@ -81,7 +80,7 @@ func (app *application) explain(err error) error {
 	case errors.As(err, &kafka):
 		return explainKafka(err, kafka)
 	case isUnreachable(err):
-		return &failure{exitUnreachable, fmt.Errorf("no answer from a broker at %s: %w", app.brokers, err), app.unreachableHint()}
+		return &failure{exitUnreachable, fmt.Errorf("no answer from a broker at %s: %w", app.brokers, err), unreachableHint}
 	}
 	return &failure{code: exitFailed, cause: err}
 }
@@ -92,13 +91,11 @@ func isUnreachable(err error) bool {
 	var operation *net.OpError
 	var name *net.DNSError
 	return errors.As(err, &operation) || errors.As(err, &name) || errors.Is(err, io.EOF) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, kgo.ErrClientClosed)
+		errors.Is(err, context.DeadlineExceeded)
 }
 
-func (app *application) unreachableHint() string {
-	return "is a broker running there? start one: ringlog serve\n" +
-		"is it elsewhere? name it: --brokers host:port, or RINGLOG_BROKERS=host:port"
-}
+const unreachableHint = "is a broker running there? start one: ringlog serve\n" +
+	"is it elsewhere? name it: --brokers host:port, or RINGLOG_BROKERS=host:port"
 
 // explainKafka says what a broker's error code means for the person at the
 // keyboard.
