@@ -19,6 +19,9 @@ type Config struct {
 
 	// Broken is a rule that the engine does not keep, to test the test; 0 is none.
 	Broken rule.Rule
+	// EpochStays breaks rule 11 as well: a restarted leader goes on under the
+	// epoch that it had.
+	EpochStays bool
 	// NewReplica makes the replica of a log.
 	NewReplica func() engine.Replica
 
@@ -37,6 +40,9 @@ type Config struct {
 	// each state of a recovery is looked at.
 	Depth  int
 	Nested float64
+
+	// Rot is how many bits are flipped after the script, one at a time.
+	Rot int
 
 	// Trace keeps what happened, for a failure's report.
 	Trace bool
@@ -149,10 +155,13 @@ func (l *life) finish() error {
 		}
 	}
 	next, err := l.restart()
-	if err != nil {
-		return err
+	if err == nil && l.x.config.Rot > 0 {
+		err = l.x.rot(next)
 	}
-	return next.end()
+	if endErr := next.end(); err == nil && next != l {
+		err = endErr
+	}
+	return err
 }
 
 // at is called at every state of the disk in the life l.
@@ -166,8 +175,7 @@ func (x *explorer) at(l *life) error {
 	if l.depth >= x.config.Depth || x.dice.Float64() >= x.config.Nested {
 		return nil
 	}
-	kill := x.dice.IntN(4) == 0
-	return x.fail(x.branch(l, l.outcome(kill), kill))
+	return x.fail(x.branchTo(l, x.dice.IntN(4) == 0))
 }
 
 // inScript looks at a state of the disk in the script, unless nothing has
@@ -189,17 +197,23 @@ func (x *explorer) inScript(l *life) error {
 		}
 	} else {
 		for range x.config.Cuts {
-			if err := x.fail(x.branch(l, l.outcome(false), false)); err != nil {
+			if err := x.fail(x.branchTo(l, false)); err != nil {
 				return err
 			}
 		}
 	}
 	if x.dice.Float64() < x.config.Kills {
-		if err := x.fail(x.branch(l, l.outcome(true), true)); err != nil {
+		if err := x.fail(x.branchTo(l, true)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// branchTo draws one outcome of a crash of l at this moment.
+func (x *explorer) branchTo(l *life, kill bool) error {
+	d, kill := l.outcome(kill)
+	return x.branch(l, d, kill)
 }
 
 // branch recovers from what a crash of l at this moment leaves, and looks at

@@ -17,7 +17,7 @@ var (
 	seedsFlag      = flag.Uint64("crash.seeds", 0, "how many random scripts to explore; 0 is as many as a test run allows")
 	firstFlag      = flag.Uint64("crash.first", 1, "the first seed of the random scripts")
 	exhaustiveFlag = flag.Int("crash.exhaustive", 0, "outcomes to try of each power cut of the pairs, all there are if they are no more; 0 is one by chance")
-	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay, pairs or random")
+	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay: pairs, random, deep or rot")
 	seedFlag       = flag.Uint64("crash.seed", 0, "with -run TestReplay: the seed to replay")
 	breakFlag      = flag.String("crash.break", "", "with -run TestReplay: the rule that the engine breaks")
 )
@@ -46,13 +46,25 @@ var pairPlan = plan{"pairs", func(seed uint64) Config {
 
 // randomPlan: long scripts, some of the states.
 var randomPlan = plan{"random", func(seed uint64) Config {
-	return Config{Seed: seed, Script: Random(seed, 20), Chance: 0.1, Cuts: 1, Kills: 0.5, Depth: 3, Nested: 0.01}
+	return Config{Seed: seed, Script: Random(seed, 20), Chance: 0.1, Cuts: 1, Kills: 0.5, Depth: 3, Nested: 0.003}
+}}
+
+// deepPlan: one crash after another, and most of what is tried are crashes
+// inside recoveries.
+var deepPlan = plan{"deep", func(seed uint64) Config {
+	return Config{Seed: seed, Script: Random(seed*uint64(len(themes))+crashTheme, 20), Chance: 0.05, Cuts: 1, Kills: 1, Depth: 3, Nested: 0.02}
+}}
+
+// rotPlan: scripts without a crash, and then flipped bits.
+var rotPlan = plan{"rot", func(seed uint64) Config {
+	return Config{Seed: seed, Script: Random(seed*uint64(len(themes)), 30), Depth: 2, Rot: 60}
 }}
 
 // explore runs one exploration.
 func (p plan) explore(seed uint64, broken rule.Rule, trace bool) Result {
 	config := p.config(seed)
 	config.Broken, config.Trace = broken, trace
+	config.EpochStays = broken == rule.KeepLeftovers // see deepRules
 	config.NewReplica = func() engine.Replica { return replica.New(replica.Options{}) }
 	return Explore(config)
 }
@@ -138,6 +150,29 @@ func TestRandomScripts(t *testing.T) {
 	t.Log(sum)
 }
 
+// The same with one crash after another: in scripts, in their recoveries, and in
+// the recoveries of those (scenario 16).
+func TestCrashesInsideRecoveries(t *testing.T) {
+	count := *seedsFlag
+	if count == 0 {
+		count = share(20)
+	}
+	sum := deepPlan.sweep(t, *firstFlag, count)
+	t.Log(sum)
+}
+
+// Contract C7, scenarios 8 and 10: a flipped bit in any file, or on its way from
+// the disk, is noticed and never served, and what is below the checkpoint is
+// never taken for a torn tail.
+func TestFlippedBits(t *testing.T) {
+	count := *seedsFlag
+	if count == 0 {
+		count = share(60)
+	}
+	sum := rotPlan.sweep(t, *firstFlag, count)
+	t.Log(sum)
+}
+
 // share is how much of count a run does: the race detector makes it slow and
 // finds nothing in code of one goroutine.
 func share(count uint64) uint64 {
@@ -160,7 +195,7 @@ func TestReplay(t *testing.T) {
 			broken = r
 		}
 	}
-	for _, p := range []plan{pairPlan, randomPlan} {
+	for _, p := range []plan{pairPlan, randomPlan, deepPlan, rotPlan} {
 		if p.name == *planFlag {
 			r := p.explore(*seedFlag, broken, true)
 			if r.Failure != nil {

@@ -41,6 +41,8 @@ type life struct {
 	killed bool // what it starts from is a kill, not a power cut
 	faulty bool // the disk was told to fail: logs may be poisoned
 
+	flushFailures []*crash.Fault // the rules by which flushes fail
+
 	recovered bool // every log is open and compared
 
 	clock time.Duration
@@ -276,7 +278,9 @@ func (l *life) recoverLog(g *logLife) error {
 	}
 	g.adopt(f, found, len(l.x.submissions.all))
 	g.log = log
-	g.epoch++
+	if !l.x.config.EpochStays {
+		g.epoch++
+	}
 	if err := l.stepper.Lead(ctx, g.id, g.epoch); err != nil {
 		return err
 	}
@@ -311,7 +315,17 @@ func (g *logLife) resumeProducers(x *explorer) {
 // readAll returns every batch that log serves from its start on.
 func (l *life) readAll(log *engine.Log) ([]placement, error) {
 	var found []placement
-	for offset := log.Frontiers().Start; ; {
+	_, err := l.read(log, log.Frontiers().Start, func(batch record.Batch, b *submission) error {
+		found = append(found, placement{batch.BaseOffset(), b})
+		return nil
+	})
+	return found, err
+}
+
+// read calls see for every batch that log serves from offset on, and returns
+// where that ends. What it serves must be whole and submitted to this log.
+func (l *life) read(log *engine.Log, offset int64, see func(record.Batch, *submission) error) (int64, error) {
+	for {
 		answered := false
 		read := &engine.Read{
 			Parts:    []engine.ReadPart{{Log: log, Offset: offset, BytesMax: poolBytes / 4}},
@@ -320,44 +334,46 @@ func (l *life) readAll(log *engine.Log) ([]placement, error) {
 		}
 		l.stepper.Read(read)
 		if err := l.until(func() bool { return answered }); err != nil {
-			return nil, err
+			return offset, err
 		}
-		part := &read.Parts[0]
-		next := offset
-		for _, bytes := range part.Batches {
-			for len(bytes) > 0 {
-				batch, rest, err := record.Next(bytes)
-				if err != nil {
-					read.Release()
-					return nil, fmt.Errorf("a read at offset %d is no run of batches: %w", offset, err)
-				}
-				b, err := l.x.submissions.identify(batch)
-				if err != nil {
-					read.Release()
-					return nil, err
-				}
-				if b.log != log.ID() {
-					err = fmt.Errorf("batch %d of log %s is at %d of %s", b.number, b.log, batch.BaseOffset(), log.Label())
-				} else if batch.LastOffset() >= part.Frontiers.HighWatermark {
-					err = fmt.Errorf("batch %d ends at %d, above the high watermark %d", b.number, batch.LastOffset(), part.Frontiers.HighWatermark)
-				}
-				if err != nil {
-					read.Release()
-					return nil, err
-				}
-				found = append(found, placement{batch.BaseOffset(), b})
-				next = batch.LastOffset() + 1
-				bytes = rest
-			}
+		next, err := l.seeAll(log, &read.Parts[0], offset, see)
+		if err == nil {
+			err = read.Parts[0].Err
 		}
-		err := part.Err
 		read.Release()
 		if err != nil {
-			return nil, fmt.Errorf("read at offset %d: %w", offset, err)
+			return offset, fmt.Errorf("read at offset %d: %w", offset, err)
 		}
 		if next == offset {
-			return found, nil
+			return offset, nil
 		}
 		offset = next
 	}
+}
+
+// seeAll looks at the answer of a read at offset and returns where to go on.
+func (l *life) seeAll(log *engine.Log, part *engine.ReadPart, offset int64, see func(record.Batch, *submission) error) (int64, error) {
+	for _, bytes := range part.Batches {
+		for len(bytes) > 0 {
+			batch, rest, err := record.Next(bytes)
+			if err != nil {
+				return offset, fmt.Errorf("what is served is no run of batches: %s", err) // not the engine's word for damage
+			}
+			b, err := l.x.submissions.identify(batch)
+			if err != nil {
+				return offset, err
+			}
+			if b.log != log.ID() {
+				return offset, fmt.Errorf("batch %d of log %s is served at %d of %s", b.number, b.log, batch.BaseOffset(), log.Label())
+			}
+			if batch.LastOffset() >= part.Frontiers.HighWatermark {
+				return offset, fmt.Errorf("batch %d ends at %d, above the high watermark %d", b.number, batch.LastOffset(), part.Frontiers.HighWatermark)
+			}
+			if err := see(batch, b); err != nil {
+				return offset, err
+			}
+			offset, bytes = batch.LastOffset()+1, rest
+		}
+	}
+	return offset, nil
 }

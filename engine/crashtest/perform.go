@@ -71,10 +71,16 @@ func (l *life) performOn(g *logLife, kind OpKind) error {
 	switch kind {
 	case Append:
 		for range 1 + l.dice.IntN(3) {
-			l.produce(g, l.dice.IntN(3), 1+l.dice.Int32N(4), l.dice.IntN(300))
+			// Half of them are alike: a batch then ends where the one that was
+			// lost in its place ended, and what lay behind that one fits on.
+			records, valueBytes := int32(1), 600 // more than a sector
+			if l.dice.IntN(2) == 0 {
+				records, valueBytes = 1+l.dice.Int32N(4), l.dice.IntN(300)
+			}
+			l.produce(g, l.dice.IntN(3), records, valueBytes)
 		}
 	case AppendBig:
-		l.produce(g, l.dice.IntN(3), 1, 4000+l.dice.IntN(9000))
+		return l.appendBig(g)
 	case Roll:
 		if l.dice.IntN(2) == 0 {
 			l.produce(g, l.dice.IntN(3), 1, 20)
@@ -103,6 +109,30 @@ func (l *life) performOn(g *logLife, kind OpKind) error {
 	case Delete:
 		return l.delete(g)
 	}
+	return nil
+}
+
+// blockOverhead is what a batch of one record takes besides its value, for
+// values between 64 and 8110 bytes.
+const blockOverhead = 82
+
+// appendBig sends a batch of several blocks. Half of them end where a block
+// ends: only there can something that was left behind a lost batch fit on,
+// because the block in which a log ends is always written whole.
+func (l *life) appendBig(g *logLife) error {
+	valueBytes := 4000 + 1000*l.dice.IntN(9)
+	if l.dice.IntN(2) == 0 {
+		status, err := l.stepper.Status(context.Background(), g.id)
+		if err != nil {
+			return l.tolerate("status of "+g.label, err)
+		}
+		end := status.Segments[len(status.Segments)-1].Bytes
+		valueBytes = disk.BlockBytes - int(end%disk.BlockBytes) - blockOverhead
+		if valueBytes < 64 || l.dice.IntN(2) == 0 {
+			valueBytes += disk.BlockBytes
+		}
+	}
+	l.produce(g, l.dice.IntN(3), 1, valueBytes)
 	return nil
 }
 
@@ -238,8 +268,10 @@ func (l *life) crash(killed bool) (*life, error) { return l.succeed(killed) }
 
 // succeed ends this life and begins the next, which recovers.
 func (l *life) succeed(killed bool) (*life, error) {
-	d := l.outcome(killed)
+	d, killed := l.outcome(killed)
 	expected := l.expectations()
+	l.x.result.Acked += l.acked
+	l.acked = 0
 	if err := l.end(); err != nil {
 		return l, err
 	}
@@ -252,15 +284,21 @@ func (l *life) succeed(killed bool) (*life, error) {
 	return next, nil
 }
 
-// outcome draws the disk that a crash at this moment leaves.
-func (l *life) outcome(killed bool) *crash.Disk {
+// outcome draws the disk that a crash at this moment leaves, and whether it
+// was a kill. There is none after a failed flush: the kernel then calls clean
+// what never became durable, the next process reads it and its own flush
+// succeeds for nothing. Only the power cut tells what is there.
+func (l *life) outcome(killed bool) (*crash.Disk, bool) {
 	seed := l.x.draw()
+	for _, failure := range l.flushFailures {
+		killed = killed && failure.Fired() == 0
+	}
 	if killed {
 		l.x.note(l, "kill, outcome %#x", seed)
-		return l.disk.Kill(seed)
+		return l.disk.Kill(seed), true
 	}
 	l.x.note(l, "power cut, outcome %#x", seed)
-	return l.disk.Crash(seed)
+	return l.disk.Crash(seed), false
 }
 
 // pester makes the disk slow and short, which it may be.
@@ -272,7 +310,7 @@ func (l *life) pester() {
 		l.disk.AddFault(crash.Fault{Kind: disk.Write, Effect: crash.Delay, Probability: 0.5, Times: 10, Completions: 1 + l.dice.IntN(4)})
 	case 2:
 		kinds := []disk.Kind{disk.Flush, disk.SyncFilesystem, disk.SyncDirectory, disk.Rename, disk.Preallocate}
-		l.disk.AddFault(crash.Fault{Kind: kinds[l.dice.IntN(len(kinds))], Effect: crash.Delay, Probability: 0.5, Times: 10, Completions: 1 + l.dice.IntN(6)})
+		l.disk.AddFault(crash.Fault{Kind: kinds[l.dice.IntN(len(kinds))], Effect: crash.Delay, Probability: 0.5, Times: 10, Completions: 1 + l.dice.IntN(40)})
 	}
 }
 
@@ -294,7 +332,11 @@ func (l *life) failDisk() {
 	}
 	failure := failures[l.dice.IntN(len(failures))]
 	failure.Probability = 0.5
-	l.disk.AddFault(failure)
+	rule := l.disk.AddFault(failure)
+	switch failure.Kind {
+	case disk.Flush, disk.SyncFilesystem, disk.SyncDirectory:
+		l.flushFailures = append(l.flushFailures, rule)
+	}
 	l.x.note(l, "the disk is about to fail: %s with %v", failure.Kind, failure.Err)
 }
 

@@ -92,7 +92,7 @@ const keptFrom = 16
 // identify says which submission batch is, which was read at the end of a log.
 func (s *submissions) identify(batch record.Batch) (*submission, error) {
 	if err := batch.Check(); err != nil {
-		return nil, fmt.Errorf("a batch at offset %d was served that is not whole: %w", batch.BaseOffset(), err)
+		return nil, fmt.Errorf("a batch at offset %d was served that is not whole: %s", batch.BaseOffset(), err)
 	}
 	for _, b := range s.byCRC[batch.CRC()] {
 		if bytes.Equal(b.bytes[keptFrom:], batch[keptFrom:]) {
