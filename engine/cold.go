@@ -176,8 +176,8 @@ func (l *Log) readColdInto(j *job, p *ReadPart, b *buffer.Buffer, limit int, fir
 	if err := l.shard.files.open(j, f); err != nil {
 		return 0, err
 	}
-	position, _ := x.Find(offset)
-	return l.readColdAt(j, p, f, b, position, offset, limit, first)
+	position, base := x.Find(offset)
+	return l.readColdAt(j, p, f, b, mark{segment: f, position: position, offset: base}, limit, first)
 }
 
 // memory gets a buffer of the cold pool, waiting until there is one. A read that has
@@ -208,10 +208,11 @@ func (r *readers) memory(j *job, c *coldRead, want int64) (*buffer.Buffer, error
 	}
 }
 
-// readColdAt reads from position, skips to the batch that holds offset, and puts
-// batches into p. need is 0, or the size of the buffer that would hold the first batch.
-func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, position, offset int64, limit int, first bool) (need int64, err error) {
-	start, end, gen := plan.RoundDown(position), f.Bytes, l.gen
+// readColdAt reads from a batch that is indexed on, skips to the one that holds
+// the offset of p, and puts batches into p. need is 0, or the size of the buffer that would
+// hold the first batch.
+func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, from mark, limit int, first bool) (need int64, err error) {
+	start, end, gen := plan.RoundDown(from.position), f.Bytes, l.gen
 	data := b.Bytes()[:min(int64(len(b.Bytes())), plan.RoundUp(end)-start)]
 	if err := j.readPieces(f.file, data, start); err != nil {
 		return 0, fmt.Errorf("engine: read %s at %d: %w", f.path(), start, err)
@@ -221,17 +222,17 @@ func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, 
 	}
 	data = data[:min(int64(len(data)), end-start)]
 	w := window{
-		data: data, at: position - start, rest: end - start - int64(len(data)),
-		offset: offset, below: min(l.highWatermark, f.NextOffset), limit: limit, first: first,
+		data: data, at: from.position - start, next: from.offset, rest: end - start - int64(len(data)),
+		offset: p.Offset, below: min(l.highWatermark, f.NextOffset), limit: limit, first: first,
 	}
-	from, to, need, bad := w.choose()
+	at, to, need, bad := w.choose()
 	if bad != nil {
-		return 0, l.noteDamage(f, start+from, offset, bad)
+		return 0, l.noteDamage(f, start+at, p.Offset, bad)
 	}
-	if to > from {
+	if to > at {
 		p.read.memory = append(p.read.memory, b.Retain())
-		p.Batches = append(p.Batches, data[from:to:to])
-		p.Bytes = int(to - from)
+		p.Batches = append(p.Batches, data[at:to:to])
+		p.Bytes = int(to - at)
 	}
 	return need, nil
 }
@@ -240,6 +241,7 @@ func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, 
 type window struct {
 	data   []byte
 	at     int64 // where in data a batch begins
+	next   int64 // its offset
 	rest   int64 // bytes of the segment behind data
 	offset int64 // the first one wanted
 	below  int64 // batches must end below this offset
@@ -262,6 +264,9 @@ func (w *window) choose() (from, to, need int64, bad error) {
 		if err == nil {
 			err = batch.Check()
 		}
+		if err == nil && batch.BaseOffset() != w.next {
+			err = errMisplaced
+		}
 		size := int64(len(batch))
 		switch {
 		case err != nil && from < 0:
@@ -270,6 +275,7 @@ func (w *window) choose() (from, to, need int64, bad error) {
 			return from, to, 0, nil // what is before it is good; the next read meets it first
 		case batch.LastOffset() < w.offset:
 			to += size
+			w.next = batch.LastOffset() + 1
 			continue
 		case batch.LastOffset() >= w.below && from < 0:
 			return to, to, 0, nil
@@ -287,6 +293,7 @@ func (w *window) choose() (from, to, need int64, bad error) {
 			from = to
 		}
 		to += size
+		w.next = batch.LastOffset() + 1
 	}
 	if from < 0 && w.rest > 0 {
 		// Indexed more sparsely than the configuration says: look further.

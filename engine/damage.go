@@ -1,10 +1,17 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"ringlog/engine/segment"
 )
+
+// errMisplaced is the reason for batches that are whole and not at the offset
+// where the one before ends. The base offset lies outside of the checksum, so
+// that leaders can set it: only its neighbours vouch for it. (A compacted log will have
+// gaps, and need another witness.)
+var errMisplaced = errors.New("a batch is not at the offset where the one before it ends")
 
 // damage is a range of a log that is not what was written. It is never served;
 // what lies before and behind it is.

@@ -264,7 +264,7 @@ func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
 		confirmed := l.shard.faults.trustIndex
 		next := base
 		position, _, err := r.walker.walk(j, f, at, x.Position, func(batch record.Batch, _ int64) bool {
-			if batch.BaseOffset() < next || next == base && batch.BaseOffset() != base {
+			if batch.BaseOffset() != next {
 				return false
 			}
 			next = batch.LastOffset() + 1

@@ -85,15 +85,19 @@ func (r *recovery) replayFrom(j *job, from int64) error {
 		if limit == 0 || f.NextOffset <= from {
 			continue
 		}
-		position := int64(0)
+		position, next := int64(0), f.BaseOffset
 		if from > f.BaseOffset {
 			x, err := l.indexOf(j, f)
 			if err != nil {
 				return err
 			}
-			position, _ = x.Find(from)
+			position, next = x.Find(from)
 		}
 		end, reason, err := r.walker.walk(j, f, position, limit, func(batch record.Batch, _ int64) bool {
+			if batch.BaseOffset() != next {
+				return false
+			}
+			next = batch.LastOffset() + 1
 			if batch.BaseOffset() >= from {
 				l.replica.Replay(batch)
 			}
@@ -104,7 +108,10 @@ func (r *recovery) replayFrom(j *job, from int64) error {
 			return err
 		}
 		if end < limit {
-			l.noteDamage(f, end, from, reason)
+			if reason == nil {
+				reason = errMisplaced
+			}
+			l.noteDamage(f, end, max(from, next), reason)
 		}
 	}
 	return nil

@@ -322,7 +322,7 @@ func (l *Log) rebuildIndex(j *job, f *segmentFile) (*segment.Index, error) {
 	interval := int64(l.config.IndexIntervalBytes)
 	var w walker
 	_, reason, err := w.walk(j, f, 0, f.Bytes, func(batch record.Batch, _ int64) bool {
-		if batch.BaseOffset() < x.NextOffset {
+		if batch.BaseOffset() != x.NextOffset {
 			return false
 		}
 		x.Add(batch.BaseOffset(), batch.LastOffset()+1, batch.MaxTimestamp(), len(batch), interval)
@@ -332,6 +332,9 @@ func (l *Log) rebuildIndex(j *job, f *segmentFile) (*segment.Index, error) {
 		return nil, err
 	}
 	if x.Position < f.Bytes {
+		if reason == nil {
+			reason = errMisplaced
+		}
 		l.noteDamage(f, x.Position, x.NextOffset, reason)
 		return x, nil
 	}

@@ -85,11 +85,11 @@ type Batch struct {
 	Segment int64
 }
 
-// Follows decides: offsets ascend (a compacted log has gaps), epochs do not
+// Follows decides: offsets go on without a gap, epochs do not
 // fall (a second sign against leftovers, not the only one), and the segment can
 // address it.
 func (b Batch) Follows() bool {
-	return b.BaseOffset >= b.Next && b.LastOffset >= b.BaseOffset &&
+	return b.BaseOffset == b.Next && b.LastOffset >= b.BaseOffset &&
 		b.Epoch >= b.LastEpoch &&
 		b.LastOffset-b.Segment <= 1<<31-1
 }
