@@ -222,7 +222,7 @@ func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, 
 	}
 	data = data[:min(int64(len(data)), end-start)]
 	w := window{
-		data: data, at: from.position - start, next: from.offset, rest: end - start - int64(len(data)),
+		log: l, data: data, at: from.position - start, next: from.offset, rest: end - start - int64(len(data)),
 		offset: p.Offset, below: min(l.highWatermark, f.NextOffset), limit: limit, first: first,
 	}
 	at, to, need, bad := w.choose()
@@ -239,6 +239,7 @@ func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, 
 
 // window is a piece of a segment in which a read looks for its batches.
 type window struct {
+	log    *Log
 	data   []byte
 	at     int64 // where in data a batch begins
 	next   int64 // its offset
@@ -266,6 +267,12 @@ func (w *window) choose() (from, to, need int64, bad error) {
 		}
 		if err == nil && batch.BaseOffset() != w.next {
 			err = errMisplaced
+		}
+		if err == nil {
+			// Epochs that ended below the start offset are forgotten.
+			if known := w.log.epochAt(w.next + 1); known >= 0 && known != batch.LeaderEpoch() {
+				err = errOtherEpoch
+			}
 		}
 		size := int64(len(batch))
 		switch {

@@ -13,6 +13,10 @@ import (
 // gaps, and need another witness.)
 var errMisplaced = errors.New("a batch is not at the offset where the one before it ends")
 
+// errOtherEpoch is the reason for batches whose leader epoch, which lies outside
+// of the checksum as well, is not the one that the manifest knows.
+var errOtherEpoch = errors.New("a batch is of another leader epoch than its neighbours")
+
 // damage is a range of a log that is not what was written. It is never served;
 // what lies before and behind it is.
 type damage struct {

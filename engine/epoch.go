@@ -46,6 +46,16 @@ func (l *Log) noteEpoch(epoch int32, baseOffset int64) {
 	}
 }
 
+// takeEpochs takes the epochs of a manifest that began below offset, behind
+// those that are known.
+func (l *Log) takeEpochs(epochs []segment.Epoch, offset int64) {
+	for _, e := range epochs {
+		if e.Start < offset && e.Epoch > l.lastEpoch() {
+			l.epochs = append(l.epochs, e)
+		}
+	}
+}
+
 // cutEpochs forgets the epochs that began at or above offset.
 func (l *Log) cutEpochs(offset int64) {
 	n := len(l.epochs)

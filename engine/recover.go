@@ -21,7 +21,7 @@ import (
 //
 // Nothing of it depends on how often it was begun before.
 func (l *Log) recover(j *job, m *segment.Manifest) error {
-	l.gen, l.start, l.epochs = m.Gen, m.Start, m.Epochs
+	l.gen, l.start = m.Gen, m.Start
 	r := recovery{log: l, manifest: m}
 	if err := r.takeFiles(j); err != nil {
 		return err
@@ -38,6 +38,7 @@ func (l *Log) recover(j *job, m *segment.Manifest) error {
 	} else if last := l.active; last.Sealed && there(last) {
 		l.setEnd(mark{segment: last, position: last.Bytes, offset: last.NextOffset})
 	}
+	l.takeEpochs(m.Epochs, l.next.offset)
 	if l.cut.active {
 		if err := l.finishCut(j); err != nil {
 			return err
@@ -68,7 +69,6 @@ func (l *Log) recover(j *job, m *segment.Manifest) error {
 		// to there, so the first write behind it waits for the next one.
 		l.active.limit = r.checkpoint.Limit
 	}
-	l.cutEpochs(l.next.offset)
 	if l.start > l.next.offset {
 		l.start = l.next.offset // only of a fenced log: start never moves above what is durable
 	}
@@ -286,9 +286,9 @@ func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
 // scanFrom accepts batches of f from position on and returns where they end.
 func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, error) {
 	l, x := r.log, f.index
-	// The batches say when epochs began. The manifest may know of one whose
-	// batches were lost, and whose offsets another epoch has now.
-	l.cutEpochs(x.NextOffset)
+	// Of what is scanned the batches say when epochs began: the manifest may know
+	// of one whose batches were lost, and whose offsets another epoch has now.
+	l.takeEpochs(r.manifest.Epochs, x.NextOffset)
 	interval := int64(l.config.IndexIntervalBytes)
 	end, _, err := r.walker.walk(j, f, position, f.prepared, func(batch record.Batch, _ int64) bool {
 		candidate := plan.Batch{

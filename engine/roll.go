@@ -118,7 +118,7 @@ func (l *Log) writeManifest(j *job) error {
 	for _, f := range named {
 		f.named = true
 	}
-	l.side.epochsSaved = len(content.Epochs)
+	l.side.epochsSaved = append(l.side.epochsSaved[:0], content.Epochs...)
 	l.startDurable = content.Start
 	l.advance()
 	l.flushMoved()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"ringlog/engine/disk"
@@ -31,8 +32,8 @@ type logSide struct {
 	saving      bool
 	sealing     bool
 	naming      bool
-	epochsSaved int  // how many epochs the manifest has
-	saved       mark // what the last save covers; no segment when there is none
+	epochsSaved []segment.Epoch // those that the manifest has
+	saved       mark            // what the last save covers; no segment when there is none
 	snapshots   []int64
 	retry       timer
 }
@@ -183,15 +184,10 @@ func (l *Log) runSeal(j *job) error {
 // saveEpochs makes sure that the manifest has every epoch: an index lets
 // recovery skip the batches in which it would find them. REQUIRES: metaLock.
 func (l *Log) saveEpochs(j *job) error {
-	n := len(l.epochs)
-	if n == l.side.epochsSaved {
+	if slices.Equal(l.epochs, l.side.epochsSaved) {
 		return nil
 	}
-	if err := l.writeManifest(j); err != nil {
-		return err
-	}
-	l.side.epochsSaved = n
-	return nil
+	return l.writeManifest(j)
 }
 
 // saveIndex writes the index files of f as they are now.
