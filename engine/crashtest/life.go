@@ -341,6 +341,14 @@ func (l *life) read(log *engine.Log, offset int64, see func(record.Batch, *submi
 			err = read.Parts[0].Err
 		}
 		read.Release()
+		if errors.Is(err, engine.ErrOffsetOutOfRange) {
+			// Retention was quicker; the start that it is about to publish counts.
+			if err := l.until(func() bool { return log.Frontiers().Start > offset }); err != nil {
+				return offset, err
+			}
+			offset = log.Frontiers().Start
+			continue
+		}
 		if err != nil {
 			return offset, fmt.Errorf("read at offset %d: %w", offset, err)
 		}

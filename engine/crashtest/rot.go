@@ -16,6 +16,18 @@ import (
 // flips bits: at rest in any file, or in what a read returns. A flipped bit may
 // cost an error; it must not be served, and no log may shrink in silence.
 func (x *explorer) rot(l *life) error {
+	epochs := make(map[*submission]int32)
+	for _, g := range l.logs {
+		if g.log == nil {
+			continue
+		}
+		if _, err := l.read(g.log, g.log.Frontiers().Start, func(batch record.Batch, b *submission) error {
+			epochs[b] = batch.LeaderEpoch()
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
 	if err := l.stepper.Close(context.Background()); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
@@ -31,7 +43,7 @@ func (x *explorer) rot(l *life) error {
 				return err
 			}
 		}
-		err := next.lookAtRot(inReads)
+		err := next.lookAtRot(inReads, epochs)
 		if endErr := next.end(); err == nil {
 			err = endErr
 		}
@@ -65,7 +77,7 @@ func (l *life) spoil() error {
 	return l.disk.Corrupt(name, offset, mask)
 }
 
-func (l *life) lookAtRot(inReads bool) error {
+func (l *life) lookAtRot(inReads bool, epochs map[*submission]int32) error {
 	if err := l.start(); err != nil {
 		return fmt.Errorf("start on a rotten disk: %w", err)
 	}
@@ -73,7 +85,7 @@ func (l *life) lookAtRot(inReads bool) error {
 		if g.created != done || g.deleted != never {
 			continue
 		}
-		if err := l.lookAtRotten(g, inReads); err != nil {
+		if err := l.lookAtRotten(g, inReads, epochs); err != nil {
 			return fmt.Errorf("%s on a rotten disk: %w", g.label, err)
 		}
 	}
@@ -81,7 +93,7 @@ func (l *life) lookAtRot(inReads bool) error {
 }
 
 // lookAtRotten opens one log and reads as far as it goes.
-func (l *life) lookAtRotten(g *logLife, inReads bool) error {
+func (l *life) lookAtRotten(g *logLife, inReads bool, epochs map[*submission]int32) error {
 	ctx := context.Background()
 	log, err := l.stepper.Open(ctx, l.spec(g))
 	if err != nil {
@@ -109,6 +121,9 @@ func (l *life) lookAtRotten(g *logLife, inReads bool) error {
 	end, err := l.read(log, at, func(batch record.Batch, b *submission) error {
 		if b != known[batch.BaseOffset()] {
 			return fmt.Errorf("batch %d is served at %d, where it is not", b.number, batch.BaseOffset())
+		}
+		if epoch := batch.LeaderEpoch(); epoch != epochs[b] {
+			return fmt.Errorf("batch %d is served under leader epoch %d, and was appended under %d", b.number, epoch, epochs[b])
 		}
 		return nil
 	})
