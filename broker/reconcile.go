@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,11 +34,13 @@ type reconciler struct {
 	broker *Broker
 	topics topicTable
 	retry  sync.WaitGroup // the goroutine that tries offline logs again, and reports
+	// offlineLogs is the sum of offline, for who does not hold mu.
+	offlineLogs atomic.Int64
 
 	// mu is held while an image is carried out and guards the fields below.
 	mu sync.Mutex
-	// offline are the topics with a log that could not be opened.
-	offline map[meta.TopicID]bool
+	// offline counts the logs that could not be opened, by topic; without zeros.
+	offline map[meta.TopicID]int
 	// reported are the logs with a tombstone that were removed here; they stay
 	// until the tombstone is gone.
 	reported map[meta.LogID]bool
@@ -45,7 +48,7 @@ type reconciler struct {
 
 func (r *reconciler) init(b *Broker) {
 	r.broker = b
-	r.offline = make(map[meta.TopicID]bool)
+	r.offline = make(map[meta.TopicID]int)
 	r.reported = make(map[meta.LogID]bool)
 }
 
@@ -103,7 +106,7 @@ func (r *reconciler) retryOffline() {
 		for id := range r.offline {
 			topic, ok := image.TopicByID(id)
 			if !ok {
-				delete(r.offline, id)
+				r.setOffline(id, 0)
 				continue
 			}
 			previous, _ := r.topics.get(topic)
@@ -130,7 +133,7 @@ func (r *reconciler) apply(ctx context.Context, delta meta.Delta, image *meta.Im
 		r.topics.put(r.open(ctx, previous, topic))
 	}
 	for _, topic := range delta.TopicsDeleted {
-		delete(r.offline, topic.ID)
+		r.setOffline(topic.ID, 0)
 		if old, ok := before.TopicByID(topic.ID); ok {
 			replaced = append(replaced, old)
 		}
@@ -169,15 +172,30 @@ func (r *reconciler) open(ctx context.Context, previous *Topic, topic *meta.Topi
 		})
 	}
 	_ = group.Wait() // failures stay with their partitions
-	delete(r.offline, topic.ID)
+	offline := 0
 	for i := range opened.logs {
 		if err := opened.logs[i].err; err != nil {
-			r.offline[topic.ID] = true
+			offline++
 			b.log.Error("log is offline", "topic", topic.Name, "partition", i, "log", topic.Partitions[i].LogID, "error", err)
 		}
 	}
+	r.setOffline(topic.ID, offline)
 	return opened
 }
+
+// setOffline notes how many logs of a topic are offline. REQUIRES: mu is held.
+func (r *reconciler) setOffline(id meta.TopicID, count int) {
+	r.offlineLogs.Add(int64(count - r.offline[id]))
+	if count == 0 {
+		delete(r.offline, id)
+	} else {
+		r.offline[id] = count
+	}
+}
+
+// OfflineLogs returns how many logs of this broker could not be opened or made. Their
+// partitions answer ErrLogOffline; they are tried again from time to time.
+func (b *Broker) OfflineLogs() int { return int(b.reconciler.offlineLogs.Load()) }
 
 // openLog brings one log to where the image wants it.
 func (r *reconciler) openLog(ctx context.Context, previous *Topic, topic *meta.Topic, partition *meta.Partition, config engine.LogConfig) (*engine.Log, error) {

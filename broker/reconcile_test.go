@@ -108,11 +108,41 @@ func TestALogThatFailsIsOfflineUntilItWorks(t *testing.T) {
 	if _, err := produce(t, b, "orders"); !errors.Is(err, broker.ErrLogOffline) || !errors.Is(err, full) {
 		t.Errorf("produce to a log that could not be made: %v", err)
 	}
+	if got := b.OfflineLogs(); got != 1 {
+		t.Errorf("%d logs are offline, want 1", got)
+	}
 	store.Creating(nil)
 	eventually(t, "the log is there", func() bool {
 		_, err := produce(t, b, "orders")
 		return err == nil
 	})
+	eventually(t, "no log is offline", func() bool { return b.OfflineLogs() == 0 })
+}
+
+// What can never be opened is not counted for longer than its topic is there.
+func TestOfflineLogsAreForgottenWithTheirTopic(t *testing.T) {
+	store := brokertest.NewEngine()
+	b, _ := brokertest.Start(t, store, brokertest.Options{})
+	store.Creating(func(spec engine.LogSpec) error {
+		if spec.Label == "orders-0" {
+			return nil
+		}
+		return errors.New("damaged")
+	})
+	brokertest.CreateTopic(t, b, "orders", 3, nil)
+	if got := b.OfflineLogs(); got != 2 {
+		t.Errorf("%d logs are offline, want 2", got)
+	}
+	topic, err := b.Topic([]byte("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.DeleteTopics(t.Context(), []meta.TopicID{topic.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.OfflineLogs(); got != 0 {
+		t.Errorf("%d logs are offline, want none", got)
+	}
 }
 
 // A log that was there and is gone is lost data: no empty one takes its place.

@@ -18,7 +18,7 @@ func (s *Server) health(context.Context) admin.Health {
 	quorum, logs := s.controller.Status(), s.engine.Metrics()
 	health := admin.Health{Healthy: true, Sentence: "serving", Details: map[string]any{
 		"node": s.config.nodeID, "cluster": s.identity.clusterID, "leader": quorum.LeaderID, "metadata_index": quorum.Applied,
-		"topics": s.controller.Image().TopicCount(), "logs": logs.Logs, "poisoned_logs": logs.PoisonedLogs,
+		"topics": s.controller.Image().TopicCount(), "logs": logs.Logs, "poisoned_logs": logs.PoisonedLogs, "offline_logs": s.broker.OfflineLogs(),
 	}}
 	switch err := s.controller.Err(); {
 	case ended(s.engine.Ended()):
@@ -33,6 +33,9 @@ func (s *Server) health(context.Context) admin.Health {
 	case logs.PoisonedLogs > 0:
 		health.Healthy = false
 		health.Sentence = fmt.Sprintf("serving, but %d log(s) take no more records after a disk failure; see the log for which and why", logs.PoisonedLogs)
+	case s.broker.OfflineLogs() > 0:
+		health.Healthy = false
+		health.Sentence = fmt.Sprintf("serving, but %d log(s) could not be opened and are offline; see the log for which and why", s.broker.OfflineLogs())
 	}
 	return health
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,6 +148,43 @@ func TestALogThatNobodyKnowsIsKeptAndReported(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(logs, stranger)); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}
+}
+
+// A log whose manifest is damaged is offline: the broker serves the others, and says that
+// it is not well. (Scenario 10 of reliability: a damaged file is refused, never guessed.)
+func TestALogThatCannotBeOpenedIsSeenFromOutside(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, testConfig(t, dir))
+	admin := kadm.NewClient(client(t, s))
+	if _, err := admin.CreateTopics(t.Context(), 1, 1, nil, "damaged", "sound"); err != nil {
+		t.Fatal(err)
+	}
+	topic, ok := s.controller.Image().Topic("damaged")
+	if !ok {
+		t.Fatal("the topic is not there")
+	}
+	manifest := filepath.Join(dir, logsName, topic.Partitions[0].LogID.String(), "log.meta")
+	stop(t, s)
+	content, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[20] ^= 1
+	if err := os.WriteFile(manifest, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	s = start(t, testConfig(t, dir))
+	if body, status := get(t, s, "/healthz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "1 log(s) could not be opened") {
+		t.Errorf("/healthz: %d %q", status, body)
+	}
+	if body, _ := get(t, s, "/metrics"); !strings.Contains(body, "\nringlog_offline_logs 1\n") {
+		t.Error("the metric does not count the log")
+	}
+	if err := client(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "sound", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Errorf("produce to another topic: %v", err)
+	}
+	stop(t, s)
 }
 
 func TestAStartThatFailsLeavesNothingRunning(t *testing.T) {

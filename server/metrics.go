@@ -26,7 +26,9 @@ type sample struct {
 	stream *stream.Metrics
 	quorum raftctl.Status
 	image  *meta.Image
-	health float64
+	// offline is the number of logs that could not be opened.
+	offline int
+	health  float64
 }
 
 // metric is one figure without labels.
@@ -58,6 +60,7 @@ var metrics = []metric{
 	{"engine_tail_evictions_total", "Pieces of the tail cache given up for new records.", counter, func(s *sample) float64 { return float64(s.engine.Evictions) }},
 	{"engine_logs", "Open logs.", gauge, func(s *sample) float64 { return float64(s.engine.Logs) }},
 	{"engine_poisoned_logs", "Logs that take no more records after a disk failure.", gauge, func(s *sample) float64 { return float64(s.engine.PoisonedLogs) }},
+	{"offline_logs", "Logs that could not be opened or made; their partitions are offline.", gauge, func(s *sample) float64 { return float64(s.offline) }},
 	{"engine_tail_bytes", "Memory of the tails of logs, not flushed yet and cached.", gauge, func(s *sample) float64 { return float64(s.engine.TailBytes) }},
 	{"engine_index_bytes", "Memory of the indexes of sealed segments.", gauge, func(s *sample) float64 { return float64(s.engine.IndexBytes) }},
 	{"engine_files_open", "Segment files that are open.", gauge, func(s *sample) float64 { return float64(s.engine.FilesOpen) }},
@@ -139,7 +142,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if !s.started.Load() {
 		return
 	}
-	look := sample{engine: s.engine.Metrics(), stream: s.listener.Metrics(), quorum: s.controller.Status(), image: s.controller.Image()}
+	look := sample{engine: s.engine.Metrics(), stream: s.listener.Metrics(), quorum: s.controller.Status(), image: s.controller.Image(), offline: s.broker.OfflineLogs()}
 	if s.Ready() {
 		look.health = 1
 	}
