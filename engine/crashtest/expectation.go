@@ -21,6 +21,7 @@ const (
 type placement struct {
 	base  int64
 	batch *submission
+	epoch int32 // leader epoch, where it was read
 }
 
 func (p placement) end() int64 { return p.base + int64(p.batch.records) }
@@ -88,7 +89,7 @@ func (e *expectation) place(base int64, b *submission) error {
 	if at, ok := e.find(b); ok {
 		return fmt.Errorf("batch %d is at %d and at %d of %s", b.number, at, base, e.label)
 	}
-	e.placed = append(e.placed[:len(e.placed):len(e.placed)], placement{base, b})
+	e.placed = append(e.placed[:len(e.placed):len(e.placed)], placement{base: base, batch: b})
 	return nil
 }
 

@@ -276,6 +276,9 @@ func (l *life) recoverLog(g *logLife) error {
 	if err := g.check(f, found, l.killed); err != nil {
 		return err
 	}
+	if err := l.checkEpochs(g, found); err != nil {
+		return err
+	}
 	g.adopt(f, found, len(l.x.submissions.all))
 	g.log = log
 	if !l.x.config.EpochStays {
@@ -285,6 +288,26 @@ func (l *life) recoverLog(g *logLife) error {
 		return err
 	}
 	g.resumeProducers(l.x)
+	return nil
+}
+
+// checkEpochs asks for the end of every epoch that was found (KIP-101).
+func (l *life) checkEpochs(g *logLife, found []placement) error {
+	for i, p := range found {
+		if i+1 < len(found) && found[i+1].epoch == p.epoch {
+			continue
+		}
+		if i+1 < len(found) && found[i+1].epoch < p.epoch {
+			return fmt.Errorf("epoch %d follows %d at %d", found[i+1].epoch, p.epoch, p.end())
+		}
+		epoch, end, err := l.stepper.EpochEnd(context.Background(), g.id, p.epoch)
+		if err != nil {
+			return err
+		}
+		if epoch != p.epoch || end != p.end() {
+			return fmt.Errorf("epoch %d ends at %d, and is said to: epoch %d at %d", p.epoch, p.end(), epoch, end)
+		}
+	}
 	return nil
 }
 
@@ -316,7 +339,7 @@ func (g *logLife) resumeProducers(x *explorer) {
 func (l *life) readAll(log *engine.Log) ([]placement, error) {
 	var found []placement
 	_, err := l.read(log, log.Frontiers().Start, func(batch record.Batch, b *submission) error {
-		found = append(found, placement{batch.BaseOffset(), b})
+		found = append(found, placement{batch.BaseOffset(), b, batch.LeaderEpoch()})
 		return nil
 	})
 	return found, err
