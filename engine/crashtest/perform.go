@@ -3,13 +3,11 @@ package crashtest
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"syscall"
 	"time"
 
-	"ringlog/engine"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
 )
@@ -338,9 +336,4 @@ func (l *life) failDisk() {
 		l.flushFailures = append(l.flushFailures, rule)
 	}
 	l.x.note(l, "the disk is about to fail: %s with %v", failure.Kind, failure.Err)
-}
-
-// isEnd says whether err only means that this life is over.
-func isEnd(err error) bool {
-	return errors.Is(err, engine.ErrClosed) || errors.Is(err, crash.ErrCrashed)
 }

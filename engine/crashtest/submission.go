@@ -17,7 +17,6 @@ type submission struct {
 	records  int32
 	producer int64 // -1 when it has no sequence
 	sequence int32
-	epoch    int32 // the log's leader epoch when it was submitted
 
 	// gone: it was cut away, or a recovery did not find it, or it was refused
 	// for good. It must never be seen (again).
