@@ -70,6 +70,35 @@ func (b *buddy) take(order int) (page int, ok bool) {
 	return 0, false
 }
 
+// peek returns what take would, and takes nothing.
+func (b *buddy) peek(order int) (page int, ok bool) {
+	for have := order; have < orderCount; have++ {
+		if block := b.free[have].first(); block >= 0 {
+			return block << have, true
+		}
+	}
+	return 0, false
+}
+
+// split takes the block of order want that starts at page out of the free
+// block of order have that starts at from and contains it; the rest stays free.
+func (b *buddy) split(from, have, page, want int) bool {
+	if !b.takeAt(from, have) {
+		return false
+	}
+	for have > want {
+		have--
+		half := from + 1<<have
+		if page >= half {
+			b.free[have].add(from >> have)
+			from = half
+		} else {
+			b.free[have].add(half >> have)
+		}
+	}
+	return true
+}
+
 // takeAt takes the free block of exactly this order that starts at page.
 func (b *buddy) takeAt(page, order int) bool {
 	if !b.free[order].has(page >> order) {

@@ -44,8 +44,11 @@ type Pool struct {
 	mu struct {
 		sync.Mutex
 		buddy   *buddy
-		touched bitset // 2 MiB chunks of the arena handed out since they were last discarded
-		closed  bool
+		touched bitset // 2 MiB chunks of the arena handed out, or warmed, since they were last discarded
+		warmth  warmth
+		// touchedCount is the number of chunks in touched.
+		touchedCount int
+		closed       bool
 
 		// refused says that TryGet sent somebody away since the last call
 		// of the notify functions.
@@ -219,7 +222,7 @@ func (p *Pool) takeLocked(order int) *Buffer {
 		return nil
 	}
 	for chunk := page >> orderHuge; chunk <= (page+1<<order-1)>>orderHuge; chunk++ {
-		p.mu.touched.add(chunk)
+		p.touchLocked(chunk)
 	}
 	b := p.mu.headers.pop(p)
 	size := pageBytes << order
@@ -228,6 +231,13 @@ func (p *Pool) takeLocked(order int) *Buffer {
 	b.references.Store(1)
 	p.inUseBytes.Add(int64(size))
 	return b
+}
+
+func (p *Pool) touchLocked(chunk int) {
+	if !p.mu.touched.has(chunk) {
+		p.mu.touched.add(chunk)
+		p.mu.touchedCount++
+	}
 }
 
 // handOut checks the memory of a buffer that takeLocked returned.

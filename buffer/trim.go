@@ -3,7 +3,8 @@ package buffer
 // Trim gives the free memory of the pool back to the system, in pieces of 2 MiB
 // and more, and returns the bytes given back. The budget does not change: the
 // pages come back, as zeros, when they are touched again. Call it from a timer
-// when the broker is idle; a page that comes back costs a fault. Smaller free
+// when the broker is idle; a page that comes back costs a fault. A pool that
+// is kept warm keeps what it has ready. Smaller free
 // pieces stay, since giving up a part of a huge page would break it apart.
 func (p *Pool) Trim() int64 {
 	p.trimming.Lock()
@@ -34,7 +35,7 @@ func (p *Pool) takeToTrim(order, from int) (page int, found bool) {
 	chunks := 1 << (order - orderHuge)
 	for block := p.mu.buddy.free[order].next(from); block >= 0; block = p.mu.buddy.free[order].next(block + 1) {
 		page := block << order
-		chunk := p.mu.touched.next(page >> orderHuge)
+		chunk := p.mu.touched.next(max(page>>orderHuge, p.keptChunksLocked()))
 		if chunk >= 0 && chunk < page>>orderHuge+chunks && p.mu.buddy.takeAt(page, order) {
 			return page, true
 		}
@@ -46,6 +47,7 @@ func (p *Pool) takeToTrim(order, from int) (page int, found bool) {
 // the block itself.
 func (p *Pool) discard(page, order int) (discardedBytes int64) {
 	first, last := page>>orderHuge, (page+1<<order)>>orderHuge
+	first = max(first, p.keptChunks())
 	for chunk := p.nextTouched(first); chunk >= 0 && chunk < last; chunk = p.nextTouched(chunk + 1) {
 		memory := p.arena.bytes[chunk*hugePageBytes:][:hugePageBytes]
 		if !p.arena.discard(memory) {
@@ -57,6 +59,7 @@ func (p *Pool) discard(page, order int) (discardedBytes int64) {
 		}
 		p.mu.Lock()
 		p.mu.touched.remove(chunk)
+		p.mu.touchedCount--
 		p.mu.Unlock()
 	}
 	p.mu.Lock()
@@ -66,6 +69,15 @@ func (p *Pool) discard(page, order int) (discardedBytes int64) {
 	call(notify)
 	return discardedBytes
 }
+
+// keptChunks is how many chunks, the lowest, are left to a pool that is kept warm.
+func (p *Pool) keptChunks() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keptChunksLocked()
+}
+
+func (p *Pool) keptChunksLocked() int { return int(p.mu.warmth.aheadBytes / hugePageBytes) }
 
 func (p *Pool) nextTouched(chunk int) int {
 	p.mu.Lock()

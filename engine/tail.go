@@ -196,9 +196,15 @@ func (t *tailCache) init(s *shard) {
 }
 
 // get returns a buffer of want bytes, or at least of need, or nil when nothing
-// clean is left to evict.
+// clean is left to evict. Memory that was touched before comes first: where the
+// pool has none at hand, as much cache as is asked for is given up, rather
+// than to wait for the zeroing of fresh pages. So the cache grows at the pace
+// at which the pool is warmed.
 func (t *tailCache) get(want, need int64) *buffer.Buffer {
 	for {
+		if b := t.getWarm(want); b != nil {
+			return b
+		}
 		if b := t.pool.TryGet(int(want)); b != nil {
 			return b
 		}
@@ -210,6 +216,22 @@ func (t *tailCache) get(want, need int64) *buffer.Buffer {
 		if !t.evict() {
 			return nil
 		}
+	}
+}
+
+// getWarm returns a buffer of want bytes that costs no page fault, giving up at
+// most twice as much cache for it: what is given up need not lie together, and may be
+// held by readers.
+func (t *tailCache) getWarm(want int64) *buffer.Buffer {
+	for given := int64(0); ; {
+		if b := t.pool.TryGetWarm(int(want)); b != nil {
+			return b
+		}
+		if given >= 2*want || t.oldest == nil {
+			return nil
+		}
+		given += int64(len(t.oldest.bytes))
+		t.evict()
 	}
 }
 

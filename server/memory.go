@@ -23,6 +23,10 @@ type Budget struct {
 	ColdBytes int64
 }
 
+// tailWarmBytes of the tail are touched before they are needed: enough for the first
+// moments of a load, little for an idle broker.
+const tailWarmBytes = 16 << 20
+
 func newBudget(total int64) Budget {
 	return Budget{FrameBytes: total / 4, TailBytes: total / 2, ColdBytes: total / 4}
 }

@@ -50,6 +50,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		}
 	}
 	s.background.Go(s.trim)
+	s.background.Go(func() { s.pools.tail.KeepWarm(s.stopping, tailWarmBytes) })
 	s.background.Go(s.watch)
 	s.started.Store(true)
 	s.state.Store(int32(stateReady))
