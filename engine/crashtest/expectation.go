@@ -140,7 +140,8 @@ func (e *expectation) applyCut() {
 	for i, p := range e.placed {
 		if p.base >= cut {
 			for _, dead := range e.placed[i:] {
-				dead.batch.gone = true
+				// A retry of it that waited for the cut may be appended anew.
+				dead.batch.gone = dead.batch.outstanding == 0
 			}
 			e.placed = e.placed[:i:i]
 			return
