@@ -20,7 +20,8 @@ var (
 	// wrapped, answers every later append until the log is reopened.
 	ErrPoisoned = errors.New("engine: log is poisoned by an earlier disk failure")
 	// ErrNoSpace is returned when the disk has no room for the log's next
-	// bytes; it ends by itself when space returns.
+	// bytes, or the process no file descriptor for its next segment; it ends by itself when
+	// there is.
 	ErrNoSpace = errors.New("engine: no space left for the log")
 	// ErrOffsetOutOfRange is returned for a read below Start or above Next (between
 	// the high watermark and Next a read waits), for a start offset above the high

@@ -108,6 +108,48 @@ func TestFullDiskRefusesProducesUntilThereIsSpace(t *testing.T) {
 	r.expect(all, r.readAll(0))
 }
 
+// Scenario 51: connections may use up the file descriptors. What cannot be opened
+// meanwhile refuses produces, or waits, and poisons nothing.
+func TestMissingFileDescriptorsPoisonNothing(t *testing.T) {
+	for _, err := range []error{syscall.EMFILE, syscall.ENFILE} {
+		for _, kind := range []disk.Kind{disk.Open, disk.SyncDirectory} {
+			r, d := crashRig(t, LogConfig{SegmentBytes: 16 << 10}, nil)
+			all := r.fill(2, 1000)
+			missing := d.AddFault(crash.Fault{Kind: kind, Err: err})
+			for i := range 100 {
+				p := r.submit(batchOf(uint64(i), 1, 1000, 1))
+				batch := append(record.Batch(nil), p.Appends[0].Batch...)
+				r.settle()
+				if p.answered == 0 { // it waits for the name of its segment
+					batch.SetBaseOffset(r.log.next.offset - 1)
+				} else if err := p.Appends[0].Err; err != nil {
+					if !errors.Is(err, ErrNoSpace) {
+						t.Fatalf("%v, %v: %v", kind, missing, err)
+					}
+					break
+				} else {
+					batch.SetBaseOffset(p.Appends[0].BaseOffset)
+				}
+				batch.SetLeaderEpoch(r.stub.epoch)
+				all = append(all, batch)
+				if p.answered == 0 {
+					break
+				}
+			}
+			if missing.Fired() == 0 {
+				t.Fatalf("%v: nothing failed", kind)
+			}
+			d.ClearFaults()
+			r.pass(2 * time.Second)
+			all = append(all, r.fill(30, 1000)...)
+			r.expect(all, r.readAll(0))
+			if m := r.step.Metrics(); m.PoisonedLogs != 0 {
+				t.Fatalf("%v: %d poisoned logs", kind, m.PoisonedLogs)
+			}
+		}
+	}
+}
+
 // When the tail's memory is spent on dirty bytes, appends wait in order and
 // nothing is lost; clean chunks are given up, oldest first.
 func TestAppendsWaitForMemoryInOrder(t *testing.T) {

@@ -233,7 +233,7 @@ func (l *Log) advanceStart(j *job, offset int64) error {
 	l.start = offset
 	if err := l.writeManifest(j); err != nil {
 		l.start = before
-		if !isNoSpace(err) && !isClosed(err) {
+		if !isShortage(err) && !isClosed(err) {
 			l.fail(err)
 		}
 		return err

@@ -106,7 +106,7 @@ func (l *Log) writeManifest(j *job) error {
 		return j.replaceFile(l.directory, segment.ManifestName, segment.ManifestNewName, content.Encode(), false)
 	}
 	err := replace()
-	if isNoSpace(err) && l.givePrepared(j) {
+	if isShortage(err) && l.givePrepared(j) {
 		err = replace() // a full disk must not keep retention from making room
 	}
 	if err == nil {

@@ -304,5 +304,10 @@ func refuseRead(read *Read, err error) {
 // roundUp is the whole blocks that n bytes take.
 func roundUp(n int64) int64 { return plan.RoundUp(n) }
 
-// isNoSpace says whether err is a full disk, which ends by itself.
-func isNoSpace(err error) bool { return errors.Is(err, errNoSpaceOnDevice) || errors.Is(err, errQuota) }
+// isShortage says whether err is a lack of space or of file descriptors, which ends
+// by itself. Nothing was done when it is: descriptors are missed by opening alone,
+// before the first byte is written or flushed.
+func isShortage(err error) bool {
+	return errors.Is(err, errNoSpaceOnDevice) || errors.Is(err, errQuota) ||
+		errors.Is(err, errProcessFiles) || errors.Is(err, errSystemFiles)
+}

@@ -51,13 +51,13 @@ func (l *Log) retryMeta() {
 	l.shard.timers.set(&l.side.retry, l.shard.now+metaRetry, &l.side)
 }
 
-// metaEnded takes the end of a job on side files: a full disk is tried again,
-// anything else poisons the log.
+// metaEnded takes the end of a job on side files: what a full disk or a lack of
+// file descriptors held up is tried again, anything else poisons the log.
 func (l *Log) metaEnded(what string, err error) {
 	switch {
 	case err == nil || isClosed(err) || l.usable() != nil:
-	case isNoSpace(err):
-		l.shard.logger.Warn("no space: "+what+" waits", "log", l.label, "error", err)
+	case isShortage(err):
+		l.shard.logger.Warn("no space or no file descriptor: "+what+" waits", "log", l.label, "error", err)
 		l.retryMeta()
 	default:
 		l.fail(err)

@@ -102,9 +102,9 @@ func (l *Log) prepared(err error) {
 		l.space.full = nil
 		l.space.needBytes, l.space.needsRoll = 0, false
 		l.retryWaiting()
-	case isNoSpace(err):
+	case isShortage(err):
 		if l.space.full == nil {
-			s.logger.Warn("no space for the next bytes of a log: its produces are refused until there is", "log", l.label, "error", err)
+			s.logger.Warn("no space or no file descriptor for the next bytes of a log: its produces are refused until there is", "log", l.label, "error", err)
 		}
 		l.space.full = fmt.Errorf("%w: %s: %w", ErrNoSpace, l.label, err)
 		l.space.log = l
