@@ -7,6 +7,8 @@ GO ?= go
 FUZZ_SECONDS ?= 5
 KILLS ?= 25
 ROUNDS ?= 10
+# Scripts that `make soak` explores the crashes of, for each way to make them.
+SEEDS ?= 2000
 
 .PHONY: build test race lint fuzz kill accept check tools bench soak clean
 
@@ -41,10 +43,12 @@ check: tools lint test race fuzz kill
 bench: ## figures count only on a quiet machine: see BENCHMARKS.md
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
 
-soak: build ## ROUNDS times the kill loop, each from a new seed; as root also the disks on ext4 and xfs
+soak: build ## ROUNDS times the kill loop, each from a new seed, and crashes of SEEDS scripts; as root also the disks on ext4 and xfs
 	for round in $$(seq $(ROUNDS)); do \
 	  $(GO) test ./internal/killtest -count=1 -run TestKill -timeout=60m -args -kills=$(KILLS) || exit 1; \
 	done
+	$(GO) test ./engine/crashtest -count=1 -v -timeout=0 -run '^(TestEveryPair|TestRandom|TestCrashes|TestFlipped)' \
+	  -args -crash.first=$$(date +%s) -crash.seeds=$(SEEDS) -crash.exhaustive=16
 	[ "$$(id -u)" != 0 ] || RINGLOG_SOAK=1 $(GO) test ./engine/disk/backend -count=1 # needs xfsprogs, e2fsprogs
 
 clean:
