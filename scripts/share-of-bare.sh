@@ -22,7 +22,7 @@ trap '[ -z "$broker" ] || kill "$broker" 2>/dev/null || true; wait 2>/dev/null |
 
 settings=(--partitions 4 --config flush.messages=$([ "$durability" = durable ] && echo 1 || echo 9223372036854775807))
 if [ "$history" = recycled ]; then
-  settings+=(--config segment.bytes=268435456 --config retention.bytes=268435456 --config file.delete.delay.ms=0)
+  settings+=(--config segment.bytes=1073741824 --config retention.bytes=1073741824 --config file.delete.delay.ms=0)
 fi
 printf 'log.retention.check.interval.ms = 200\n' >"$data/broker.toml"
 bin/ringlog serve --data-dir "$data/broker" --config "$data/broker.toml" --kafka-addr "$kafka" --admin-addr off 2>"$data/broker.log" &
@@ -34,7 +34,7 @@ settle() { sync; sleep "${PAUSE:-1}"; }
 
 topic() { bin/ringlog topic create "$1" --brokers "$kafka" "${settings[@]}" >/dev/null; }
 if [ "$history" = recycled ]; then # one topic that has been through its files before
-  topic bench && produce bench >/dev/null
+  topic bench && for fill in 1 2 3; do produce bench >/dev/null; done
 fi
 for round in $(seq "$rounds"); do
   settle
