@@ -35,7 +35,6 @@ func (l *Log) truncate(j *job, offset int64) error {
 	l.cut = cutting{}
 	if err != nil {
 		if !isClosed(err) {
-			// Some of what readers saw may be destroyed already.
 			l.highWatermark = min(l.highWatermark, l.next.offset)
 			l.fail(err) // "cutting" may be recorded: the restart finishes it
 		}
@@ -109,6 +108,9 @@ func (l *Log) cutFiles(j *job) error {
 	if err := l.shard.files.open(j, f); err != nil {
 		return err
 	}
+	// From here on nobody is served what lies above, also when this fails half way.
+	l.highWatermark = min(l.highWatermark, max(end.offset, l.start))
+	l.publish()
 	if err := l.destroy(j, f, end.position, f.prepared); err != nil {
 		return err
 	}
