@@ -147,11 +147,16 @@ func (l *life) finish() error {
 	if err := l.settle(); err != nil {
 		return err
 	}
+	l.disk.ClearFaults()
 	for _, g := range l.logs {
-		if g.log != nil {
-			if err := l.readBack(g); err != nil {
-				return err
-			}
+		if g.log == nil {
+			continue
+		}
+		if err := l.readBack(g); err != nil {
+			return err
+		}
+		if err := l.produceAtLast(g); err != nil {
+			return err
 		}
 	}
 	next, err := l.restart()

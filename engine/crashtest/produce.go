@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"ringlog/engine"
 )
@@ -111,6 +112,29 @@ func (l *life) produce(g *logLife, slot int, records int32, valueBytes int) *req
 	}
 	l.x.note(l, "append batch %d: %d records of %d bytes to %s, producer %d from sequence %d", b.number, records, valueBytes, g.label, id, sequence)
 	return l.send(g, b, anyOffset)
+}
+
+// produceAtLast sends a batch to a log whose disk is healthy again. A full disk
+// must have been forgotten by itself; a failed one never is.
+func (l *life) produceAtLast(g *logLife) error {
+	var r *request
+	for range 3 {
+		r = l.produce(g, len(g.producers), 1, 10)
+		if err := l.until(func() bool { return r.ended }); err != nil {
+			return err
+		}
+		if !errors.Is(r.err, engine.ErrNoSpace) {
+			break
+		}
+		l.clock += time.Second // the engine looks again by the clock
+		if err := l.settle(); err != nil {
+			return err
+		}
+	}
+	if errors.Is(r.err, engine.ErrPoisoned) && l.faulty {
+		return nil
+	}
+	return r.err
 }
 
 // batchesRemembered is how many batches of a producer can be sent again (KIP-98).
