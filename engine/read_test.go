@@ -9,6 +9,35 @@ import (
 	"ringlog/record"
 )
 
+// Rule 15: a reader at the tail gets slices of the very memory that the batch was
+// appended to and is written from; no byte of a record is copied for it.
+func TestTailReadsAreSlicesOfTheTail(t *testing.T) {
+	r, _ := crashRig(t, LogConfig{}, nil)
+	r.fill(3, 5000)
+	read := &Read{Parts: []ReadPart{{Log: r.log, BytesMax: 1 << 20}}, BytesMax: 1 << 20}
+	read.Done = func(*Read) {}
+	r.step.Read(read)
+	r.settle()
+	defer read.Release()
+	part := &read.Parts[0]
+	if part.Err != nil || part.Bytes == 0 {
+		t.Fatalf("%d bytes, %v", part.Bytes, part.Err)
+	}
+	for i, slice := range part.Batches {
+		inTail := false
+		for _, c := range r.log.tail.held() {
+			if base := record.Batch(slice).BaseOffset(); base >= c.baseOffset && base < c.nextOffset {
+				for at := range c.bytes {
+					inTail = inTail || &c.bytes[at] == &slice[0]
+				}
+			}
+		}
+		if !inTail {
+			t.Errorf("slice %d of the answer is a copy", i)
+		}
+	}
+}
+
 // KIP-74: the first batch is returned whole however small the limits, and no
 // other may exceed them; the same at the tail and on disk.
 func TestOnlyTheFirstBatchMayExceedTheLimit(t *testing.T) {

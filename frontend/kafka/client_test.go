@@ -30,6 +30,7 @@ type client struct {
 	replies  chan []byte // nil when nobody reads them
 	closed   chan error  // the reason given to Conn.Close; capacity 1
 	correlID int32
+	written  func(parts [][]byte) // sees each reply before it is joined; may be nil
 
 	mu    sync.Mutex
 	turns []*testTurn // not yet written
@@ -78,6 +79,9 @@ func (c *client) write() {
 	for len(c.turns) > 0 && c.turns[0].reply != nil {
 		reply := c.turns[0].reply
 		c.turns = c.turns[1:]
+		if c.written != nil {
+			c.written(reply.Parts)
+		}
 		if c.replies != nil {
 			c.replies <- bytes.Join(reply.Parts, nil)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ringlog/broker/brokertest"
+	"ringlog/engine"
 	"ringlog/record"
 )
 
@@ -54,6 +55,30 @@ func TestFetchReturnsWhatWasProduced(t *testing.T) {
 		if !bytes.Equal(got.RecordBatches, want) {
 			t.Errorf("%v: fetched %x, want %x", codec, got.RecordBatches, want)
 		}
+	}
+}
+
+// The bytes of records go from the engine to the connection's writev as the slices
+// that the engine gave: the reply refers to them and copies none.
+func TestFetchRepliesReferToTheEnginesMemory(t *testing.T) {
+	s := newScene(t, Options{})
+	topic := brokertest.CreateTopic(t, s.broker, "orders", 1, nil)
+	ask[*kmsg.ProduceResponse](s.client, produceRequest(13, "", topic.ID, batch(record.CodecNone, "a", "b")))
+	stored, err := s.engine.Stored(engine.LogID(topic.Partitions[0].LogID))
+	if err != nil || len(stored) != 1 {
+		t.Fatalf("%d batches stored, %v", len(stored), err)
+	}
+	referred := false
+	s.written = func(parts [][]byte) {
+		for _, part := range parts {
+			referred = referred || len(part) == len(stored[0]) && &part[0] == &stored[0][0]
+		}
+	}
+	if got := fetched(s, fetchRequest(13, "", topic.ID, 0)); len(got.RecordBatches) != len(stored[0]) {
+		t.Fatalf("%d bytes of records", len(got.RecordBatches))
+	}
+	if !referred {
+		t.Error("the reply has a copy of the records")
 	}
 }
 
