@@ -56,6 +56,7 @@ type Pool struct {
 		notify  []func()
 
 		waiters waiterQueue // those in Get, first come first served
+		sparing waiterQueue // those in GetSparing, first come first served, after all in waiters
 		headers headerQueue // idle headers, oldest first
 	}
 }
@@ -140,18 +141,24 @@ func (p *Pool) Get(ctx context.Context, sizeBytes int) (*Buffer, error) {
 		return nil, fmt.Errorf("%w: %d bytes of pool %s, which gives at most %d", ErrTooLarge, sizeBytes, p.name, p.MaxBytes())
 	}
 	p.mu.Lock()
-	if p.mu.closed {
-		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: %s", ErrClosed, p.name)
-	}
 	if p.mu.waiters.head == nil {
 		if b := p.takeLocked(order); b != nil {
 			p.mu.Unlock()
 			return p.handOut(b), nil
 		}
 	}
-	w := &waiter{order: order, served: make(chan *Buffer, 1)}
-	p.mu.waiters.push(w)
+	return p.waitLocked(ctx, &p.mu.waiters, order, 0)
+}
+
+// waitLocked waits in queue until it is served. It releases mu, which the caller
+// holds, having found nothing to take.
+func (p *Pool) waitLocked(ctx context.Context, queue *waiterQueue, order int, reserveBytes int64) (*Buffer, error) {
+	if p.mu.closed {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%w: %s", ErrClosed, p.name)
+	}
+	w := &waiter{order: order, reserveBytes: reserveBytes, served: make(chan *Buffer, 1)}
+	queue.push(w)
 	p.mu.Unlock()
 
 	select {
@@ -164,7 +171,7 @@ func (p *Pool) Get(ctx context.Context, sizeBytes int) (*Buffer, error) {
 	}
 	p.mu.Lock()
 	if w.queued {
-		p.mu.waiters.remove(w)
+		queue.remove(w)
 		notify := p.serveLocked() // who stood behind may fit where w did not
 		p.mu.Unlock()
 		call(notify)
@@ -174,7 +181,7 @@ func (p *Pool) Get(ctx context.Context, sizeBytes int) (*Buffer, error) {
 			p.handOut(b).Release()
 		}
 	}
-	return nil, fmt.Errorf("waiting for %d bytes of buffer pool %s: %w", sizeBytes, p.name, context.Cause(ctx))
+	return nil, fmt.Errorf("waiting for %d bytes of buffer pool %s: %w", pageBytes<<w.order, p.name, context.Cause(ctx))
 }
 
 // Notify adds a function that is called after memory came back while somebody
@@ -204,9 +211,11 @@ func (p *Pool) Close() error {
 		return fmt.Errorf("%w: %d bytes of %s", ErrInUse, inUse, p.name)
 	}
 	p.mu.closed = true
-	for w := p.mu.waiters.head; w != nil; w = p.mu.waiters.head {
-		p.mu.waiters.remove(w)
-		w.served <- nil
+	for _, queue := range []*waiterQueue{&p.mu.waiters, &p.mu.sparing} {
+		for w := queue.head; w != nil; w = queue.head {
+			queue.remove(w)
+			w.served <- nil
+		}
 	}
 	return p.arena.close()
 }
@@ -274,6 +283,7 @@ func (p *Pool) serveLocked() []func() {
 		p.mu.waiters.remove(w)
 		w.served <- b
 	}
+	p.serveSparingLocked()
 	if !p.mu.refused {
 		return nil
 	}

@@ -1,12 +1,13 @@
 package buffer
 
-// waiter is somebody in Get. served has room for the one buffer (nil: the pool
+// waiter is somebody in Get or GetSparing. served has room for the one buffer (nil: the pool
 // was closed) that it ever gets, so that serving never blocks.
 type waiter struct {
-	order      int
-	served     chan *Buffer
-	queued     bool
-	prev, next *waiter
+	order        int
+	reserveBytes int64 // what has to stay free beside the block: 0 in Get
+	served       chan *Buffer
+	queued       bool
+	prev, next   *waiter
 }
 
 // waiterQueue is a doubly linked list: the context of any waiter may end.
