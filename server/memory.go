@@ -3,17 +3,18 @@ package server
 import (
 	"bufio"
 	"fmt"
-	"math/bits"
 	"os"
 	"strconv"
 	"strings"
+
+	"ringlog/net/stream"
 )
 
 // Budget is how Config.MemoryBytes is shared out. Each part is an address range that
 // costs nothing until it is used.
 type Budget struct {
 	// FrameBytes is for requests on their way: a quarter. The largest request that can
-	// be taken is the largest power of two in it.
+	// be taken is the largest power of two in its half.
 	FrameBytes int64
 	// TailBytes is for records not flushed yet and, after that, for consumers at
 	// the end of their logs: a half.
@@ -32,10 +33,7 @@ func newBudget(total int64) Budget {
 }
 
 // frameBytesMax is the largest request that the pool of frames can hold.
-func (b Budget) frameBytesMax() int {
-	const block = 128 << 20 // the most that package buffer gives in one piece
-	return min(1<<(bits.Len64(uint64(b.FrameBytes))-1), block)
-}
+func (b Budget) frameBytesMax() int { return stream.FrameBytesMaxOf(b.FrameBytes) }
 
 const (
 	memoryDefaultMin = 256 << 20

@@ -172,6 +172,49 @@ func spentPool(t *testing.T, start Start) {
 	clients.Wait()
 }
 
+// Security item 1: peers that announce large frames, send their beginnings and stop
+// fill what large frames may fill. Small requests are served all the same, and a
+// large one when its turn comes. No timeout is short enough to help anybody here.
+func unfinishedLargeFrames(t *testing.T, start Start) {
+	const (
+		poolBytes = 16 << 20
+		senders   = 200 // of which each would fill 128 KiB at once: 25 MiB
+	)
+	s := newScene(t, start, poolBytes, func(c *Config) {
+		c.FrameBytesMax, c.FrameTimeout, c.MemoryTimeout = poolBytes/2, time.Hour, time.Hour
+	})
+	beginning := AppendRequest(nil, Echo, 1, make([]byte, 6<<20))[:100<<10]
+	stuck := make([]*Client, senders)
+	for i := range stuck {
+		stuck[i] = DialSilently(t, s.server.Addr())
+		stuck[i].Send(beginning)
+	}
+	await(t, "every claim was seen", func() bool { return s.protocol.framesClaimed.Load() == senders })
+	for token := range uint64(20) {
+		small := s.dial(token + 1)
+		for id, size := range []int{10, 5000, 32<<10 - requestHeaderBytes} {
+			small.Send(AppendRequest(nil, Echo, uint64(id), pattern(size, token)))
+			small.Expect(uint64(id), pattern(size, token))
+		}
+	}
+	if held := s.pool.InUseBytes(); held < poolBytes/2 {
+		t.Fatalf("the large frames hold %d bytes of %d: they are no burden", held, poolBytes)
+	}
+
+	large, payload := s.dial(1000), pattern(3<<20, 1)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		if _, err := large.Socket.Write(AppendRequest(nil, Echo, 1, payload)); err != nil {
+			t.Errorf("send: %v", err)
+		}
+	})
+	defer sending.Wait()
+	for _, c := range stuck {
+		c.Close()
+	}
+	large.Expect(1, payload)
+}
+
 func requestBudget(t *testing.T, start Start) {
 	const limit = 8
 	s := newScene(t, start, 16<<20, func(c *Config) { c.InFlightRequestsMax = limit })

@@ -22,6 +22,7 @@ type Config struct {
 	IdleTimeout                   time.Duration
 	FrameTimeout                  time.Duration
 	WriteTimeout                  time.Duration
+	MemoryTimeout                 time.Duration
 }
 
 // Server is a running carrier.
@@ -95,6 +96,7 @@ func Run(t *testing.T, start Start) {
 		{"an idle connection is closed, a waiting one is not", idleConnection},
 		{"a reader that does not read is closed and harms nobody", slowReader},
 		{"a spent pool stops the reading and recovers", spentPool},
+		{"large frames that are never finished leave small ones their memory", unfinishedLargeFrames},
 		{"the requests in flight of one connection are bounded", requestBudget},
 		{"the bytes in flight of one connection are bounded", byteBudget},
 		{"replies before a malformed frame are still written", malformedFrame},

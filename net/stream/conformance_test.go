@@ -20,6 +20,7 @@ func TestConformance(t *testing.T) {
 			IdleTimeout:                   config.IdleTimeout,
 			FrameTimeout:                  config.FrameTimeout,
 			WriteTimeout:                  config.WriteTimeout,
+			MemoryTimeout:                 config.MemoryTimeout,
 			Logger:                        slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

@@ -205,10 +205,10 @@ func TestSmallFramesShareSystemCalls(t *testing.T) {
 	}
 }
 
-// Seven connections hold a pool of 1 MiB with a first step of 128 KiB each, and
-// each needs 512 KiB more: some give up so that the rest can go on.
+// Six connections fill what large frames may have of a pool of 1 MiB with a first
+// step of 128 KiB each, and each needs 512 KiB more: some give up so that the rest can go on.
 func TestWaitingForMemoryWithAHalfFrameEnds(t *testing.T) {
-	const clients, poolBytes, frameBytes = 7, 1 << 20, 400 << 10
+	const clients, poolBytes, frameBytes = 6, 1 << 20, 400 << 10
 	closed, received := make(chan error, clients), make(chan int, clients)
 	protocol := &lineProtocol{receive: func(_ frontend.Conn, frame *buffer.Buffer, data []byte) error {
 		frame.Release()
@@ -219,7 +219,7 @@ func TestWaitingForMemoryWithAHalfFrameEnds(t *testing.T) {
 	l := listen(t, protocol, stream.Options{
 		Pool:          pool,
 		FrameBytesMax: poolBytes,
-		MemoryTimeout: 100 * time.Millisecond,
+		MemoryTimeout: 500 * time.Millisecond,
 		Events:        stream.Events{Closed: func(_ net.Addr, reason error) { closed <- reason }},
 	})
 	frame := line(frameBytes)

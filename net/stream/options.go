@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"net"
 	"time"
 
@@ -24,7 +25,7 @@ type Options struct {
 
 	// FrameBytesMax is the largest frame, prefix included. A larger claim
 	// closes the connection before anything is allocated for it. Default 100 MiB,
-	// or what the pool can give in one piece when that is less.
+	// or what the pool can hold (FrameBytesMaxOf) when that is less.
 	FrameBytesMax int
 	// InFlightBytesPerConnectionMax bounds the bytes of a connection's requests
 	// that wait for their answer; one request may exceed it alone. Default 32 MiB.
@@ -73,6 +74,15 @@ type Events struct {
 	Refused func(remote net.Addr, reason error)
 }
 
+// FrameBytesMaxOf is the largest frame that arrives through a pool of so many bytes
+// when nothing else is in it: the largest power of two in its half. While such
+// a frame grows into its last block, that, the block before, of half its size at
+// most, and the reserve for small frames are needed at once.
+func FrameBytesMaxOf(poolBytes int64) int {
+	const block = 128 << 20 // the most that package buffer gives in one piece
+	return min(1<<(bits.Len64(uint64(poolBytes/2))-1), block)
+}
+
 // EnsureDefaults fills in what is zero.
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.InFlightBytesPerConnectionMax, 32<<20)
@@ -85,7 +95,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.MemoryTimeout, 5*time.Second)
 	setDefault(&o.LingerTimeout, time.Second)
 	if o.FrameBytesMax == 0 && o.Pool != nil {
-		o.FrameBytesMax = min(100<<20, o.Pool.MaxBytes())
+		o.FrameBytesMax = min(100<<20, FrameBytesMaxOf(o.Pool.LimitBytes()))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

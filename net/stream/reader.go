@@ -32,6 +32,12 @@ const (
 	secondBytes = 1 << 20
 	stepFactor  = 4
 
+	// reserveShare is the part of the pool that is left to blocks of at most
+	// smallFrameBytesMax: a larger one is given only while that much stays free. Else
+	// large frames, which may be slow to come, or are never finished by a peer that
+	// means harm, would keep everybody from being served.
+	reserveShare = 8
+
 	// spaceBytesMin is the least room behind what was read that is worth
 	// another read into the same block.
 	spaceBytesMin = 1 << 10
@@ -213,7 +219,7 @@ func (r *reader) fill() error {
 			return err
 		}
 		if r.starved {
-			if err := r.waitForBlock(r.readAhead); err != nil {
+			if err := r.waitForBlock(readAheadBytesMin); err != nil {
 				return err
 			}
 			continue
@@ -249,7 +255,7 @@ func (r *reader) adaptReadAhead() {
 // half read gives its block back before it sleeps.
 func (r *reader) readOnce(descriptor uintptr) bool {
 	if r.block == nil {
-		r.block = r.connection.listener.options.Pool.TryGet(r.readAhead)
+		r.block = r.tryBlock(readAheadBytesMin, r.readAhead)
 		if r.block == nil {
 			r.starved = true
 			return true
@@ -294,14 +300,14 @@ func (r *reader) makeRoom() error {
 		r.limit = block
 		return nil
 	case r.frameBytes == 0:
-		return r.replace(r.readAhead)
+		return r.replace(readAheadBytesMin, r.readAhead)
 	case r.frameBytes > smallFrameBytesMax:
 		return r.makeRoomForLarge(have, block)
 	case block-r.start >= r.frameBytes:
 		r.limit = block
 		return nil
 	}
-	return r.replace(max(r.readAhead, r.frameBytes))
+	return r.replace(r.frameBytes, max(r.readAhead, r.frameBytes))
 }
 
 // makeRoomForLarge does it for a large frame: exactly the frame, and the
@@ -318,7 +324,7 @@ func (r *reader) makeRoomForLarge(have, block int) error {
 		step = min(step, r.frameBytes)
 	}
 	if block-r.start < step {
-		if err := r.replace(step); err != nil {
+		if err := r.replace(step, step); err != nil {
 			return err
 		}
 		block = len(r.block.Bytes())
@@ -327,27 +333,27 @@ func (r *reader) makeRoomForLarge(have, block int) error {
 	return nil
 }
 
-// replace moves what is half read to a new block of at least size bytes.
-func (r *reader) replace(size int) error {
+// replace moves what is half read to a new block of wantBytes, or, when the pool
+// cannot spare that much, of needBytes, which it waits for.
+func (r *reader) replace(needBytes, wantBytes int) error {
 	have := r.end - r.start
-	pool := r.connection.listener.options.Pool
 	if have <= prefixBytesMax {
 		// So little is kept aside, and the connection waits for memory without
 		// holding any: it can then wait as long as it takes.
 		var aside [prefixBytesMax]byte
 		copy(aside[:], r.block.Bytes()[r.start:r.end])
 		r.releaseBlock()
-		if r.block = pool.TryGet(size); r.block == nil {
-			if err := r.waitForBlock(size); err != nil {
+		if r.block = r.tryBlock(needBytes, wantBytes); r.block == nil {
+			if err := r.waitForBlock(needBytes); err != nil {
 				return err
 			}
 		}
 		r.end = copy(r.block.Bytes(), aside[:have])
 	} else {
-		larger := pool.TryGet(size)
+		larger := r.tryBlock(needBytes, wantBytes)
 		if larger == nil {
 			var err error
-			if larger, err = r.waitForMemory(size, true); err != nil {
+			if larger, err = r.waitForMemory(needBytes, true); err != nil {
 				return err
 			}
 		}
@@ -359,6 +365,23 @@ func (r *reader) replace(size int) error {
 	r.connection.progress.frames.Add(1)
 	return nil
 }
+
+// tryBlock takes a block of wantBytes from the pool, or of needBytes at least when
+// it can give no more; nil when not even that.
+func (r *reader) tryBlock(needBytes, wantBytes int) *buffer.Buffer {
+	pool := r.connection.listener.options.Pool
+	if wantBytes > smallFrameBytesMax {
+		block := pool.TryGetSparing(wantBytes, reserveBytes(pool))
+		if block != nil || needBytes > smallFrameBytesMax {
+			return block
+		}
+		r.readAhead, wantBytes = readAheadBytesMin, needBytes
+	}
+	return pool.TryGet(wantBytes)
+}
+
+// reserveBytes is what blocks for large frames leave free.
+func reserveBytes(pool *buffer.Pool) int64 { return pool.LimitBytes() / reserveShare }
 
 // waitForBlock takes a block from the pool when it has one again.
 func (r *reader) waitForBlock(size int) error {
@@ -386,6 +409,9 @@ func (r *reader) waitForMemory(size int, holding bool) (*buffer.Buffer, error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, ErrMemoryTimeout)
 		defer cancel()
+	}
+	if size > smallFrameBytesMax {
+		return options.Pool.GetSparing(ctx, size, reserveBytes(options.Pool))
 	}
 	return options.Pool.Get(ctx, size)
 }
