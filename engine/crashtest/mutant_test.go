@@ -11,11 +11,8 @@ import (
 // mutantSeedsMax is within how many seeds each broken rule must be noticed.
 const mutantSeedsMax = 300
 
-// deepRules are noticed only where one crash follows another. KeepLeftovers
-// needs more: the epoch of a new leader is a second sign against leftovers
-// (rule 10), so it is broken together with rule 11.
+// deepRules are noticed only where one crash follows another.
 var deepRules = map[rule.Rule]bool{
-	rule.KeepLeftovers:   true,
 	rule.FlushActiveOnly: true,
 	rule.TrustIndex:      true,
 }
@@ -25,6 +22,8 @@ func planFor(broken rule.Rule) plan {
 	switch {
 	case broken == rule.TrustCheckpointEnd:
 		return rotPlan // a disk that keeps what was flushed never asks that question
+	case broken == rule.KeepLeftovers:
+		return tailPlan
 	case deepRules[broken]:
 		return deepPlan
 	}

@@ -120,18 +120,28 @@ const blockOverhead = 82
 func (l *life) appendBig(g *logLife) error {
 	valueBytes := 4000 + 1000*l.dice.IntN(9)
 	if l.dice.IntN(2) == 0 {
-		status, err := l.stepper.Status(context.Background(), g.id)
-		if err != nil {
+		var err error
+		if valueBytes, err = l.upToBlock(g); err != nil {
 			return l.tolerate("status of "+g.label, err)
-		}
-		end := status.Segments[len(status.Segments)-1].Bytes
-		valueBytes = disk.BlockBytes - int(end%disk.BlockBytes) - blockOverhead
-		if valueBytes < 64 || l.dice.IntN(2) == 0 {
-			valueBytes += disk.BlockBytes
 		}
 	}
 	l.produce(g, l.dice.IntN(3), 1, valueBytes)
 	return nil
+}
+
+// upToBlock returns how large the value of a batch of one record must be for
+// the log to end where a block ends.
+func (l *life) upToBlock(g *logLife) (valueBytes int, err error) {
+	status, err := l.stepper.Status(context.Background(), g.id)
+	if err != nil {
+		return 0, err
+	}
+	end := status.Segments[len(status.Segments)-1].Bytes
+	valueBytes = disk.BlockBytes - int(end%disk.BlockBytes) - blockOverhead
+	if valueBytes < 64 || l.dice.IntN(2) == 0 {
+		valueBytes += disk.BlockBytes
+	}
+	return valueBytes, nil
 }
 
 // tolerate passes over the errors that a disk that was told to fail causes.
