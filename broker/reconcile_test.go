@@ -97,6 +97,22 @@ func TestATopicIsShownWhenItsLogsAreReady(t *testing.T) {
 	}
 }
 
+// createOffline creates a topic of which a log cannot be made: the answer is no success
+// and says why, and the topic is there.
+func createOffline(t *testing.T, b *broker.Broker, name string, partitions int32, cause error) {
+	t.Helper()
+	created, err := b.CreateTopics(t.Context(), []broker.TopicSpec{{Name: name, Partitions: partitions, ReplicationFactor: 1}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := created[0].Err; created[0].Topic != nil || !errors.Is(err, broker.ErrLogOffline) || !errors.Is(err, cause) {
+		t.Errorf("the create is answered with %v and %v", created[0].Topic, err)
+	}
+	if _, err := b.Topic([]byte(name)); err != nil {
+		t.Errorf("the topic is not there: %v", err)
+	}
+}
+
 // A log that cannot be made takes its partition offline, not the topic, and is
 // tried again.
 func TestALogThatFailsIsOfflineUntilItWorks(t *testing.T) {
@@ -104,7 +120,7 @@ func TestALogThatFailsIsOfflineUntilItWorks(t *testing.T) {
 	b, _ := brokertest.Start(t, store, brokertest.Options{OfflineRetryInterval: time.Millisecond})
 	full := errors.New("the disk is full")
 	store.Creating(func(engine.LogSpec) error { return full })
-	brokertest.CreateTopic(t, b, "orders", 1, nil)
+	createOffline(t, b, "orders", 1, full)
 	if _, err := produce(t, b, "orders"); !errors.Is(err, broker.ErrLogOffline) || !errors.Is(err, full) {
 		t.Errorf("produce to a log that could not be made: %v", err)
 	}
@@ -123,13 +139,14 @@ func TestALogThatFailsIsOfflineUntilItWorks(t *testing.T) {
 func TestOfflineLogsAreForgottenWithTheirTopic(t *testing.T) {
 	store := brokertest.NewEngine()
 	b, _ := brokertest.Start(t, store, brokertest.Options{})
+	damaged := errors.New("damaged")
 	store.Creating(func(spec engine.LogSpec) error {
 		if spec.Label == "orders-0" {
 			return nil
 		}
-		return errors.New("damaged")
+		return damaged
 	})
-	brokertest.CreateTopic(t, b, "orders", 3, nil)
+	createOffline(t, b, "orders", 3, damaged)
 	if got := b.OfflineLogs(); got != 2 {
 		t.Errorf("%d logs are offline, want 2", got)
 	}

@@ -25,13 +25,15 @@ type TopicSpec struct {
 type CreatedTopic struct {
 	Name string
 	// Topic is what was created, or would be with validateOnly (it then has no
-	// id). It is nil when Err is not.
+	// id). It is nil when Err is not, also when the topic exists with logs that
+	// are offline.
 	Topic *meta.Topic
 	Err   error
 }
 
 // CreateTopics creates topics, each succeeding or failing for itself, and
-// returns when their logs are ready to be written. Answers come in the order of
+// returns when their logs are ready to be written. A topic whose logs cannot be made is
+// there, and answered with ErrLogOffline. Answers come in the order of
 // specs. The error is that of the request as a whole.
 func (b *Broker) CreateTopics(ctx context.Context, specs []TopicSpec, validateOnly bool) ([]CreatedTopic, error) {
 	ctx, cancel := b.withClosing(ctx)
@@ -142,7 +144,39 @@ func (b *Broker) awaitCreated(ctx context.Context, answers []CreatedTopic) {
 			b.log.Warn("topic was created, but its logs are not ready in time", "topic", answers[i].Name, "image", index, "error", err)
 			return
 		}
+		if err := b.offline(answers[i].Topic); err != nil {
+			answers[i].Topic, answers[i].Err = nil, err
+		}
 	}
+}
+
+// offline returns why a topic that was created is not served whole: a log of it
+// could not be made, for lack of file descriptors or because its disk failed.
+//
+// Kafka's controller answers success as soon as the metadata is written, and a broker
+// that cannot make a log takes the whole directory offline: whoever looks sees
+// partitions without a leader. Here the broker that answers is the one that failed, and it stays
+// the leader, so that a success would be a claim known to be false. The topic is not
+// taken back, which could fail for the same reason: the answer is
+// KAFKA_STORAGE_ERROR while the topic exists, as Kafka's REQUEST_TIMED_OUT does for
+// a topic that is not ready in time, and the logs are tried again by the reconciler.
+func (b *Broker) offline(created *meta.Topic) error {
+	topic, err := b.TopicByID(created.ID)
+	if err != nil {
+		return nil // deleted meanwhile: it was there
+	}
+	count := 0
+	for i := range topic.logs {
+		if topic.logs[i].err != nil {
+			count++
+			err = topic.logs[i].err
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: topic %q exists, but %d of its %d logs could not be made and are tried again: %w",
+		ErrLogOffline, created.Name, count, len(topic.logs), err)
 }
 
 // DeletedTopic answers one topic of DeleteTopics.
