@@ -22,10 +22,13 @@ func (s *shard) close(j *job) error {
 		}
 	}
 	logs := append([]*Log(nil), s.logs...)
+	s.registry.setClosing(logs)
 	err := j.parallel(len(logs), settleWorkers, func(j *job, i int) {
-		if l := logs[i]; l.usable() == nil {
+		l := logs[i]
+		if l.usable() == nil {
 			keep(l.settle(j))
 		}
+		s.registry.rested(l.id)
 	})
 	if err != nil {
 		return err

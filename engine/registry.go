@@ -1,13 +1,17 @@
 package engine
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // registry is the open logs, for goroutines other than the shard's.
 type registry struct {
 	mu struct {
 		sync.RWMutex
 		logs    map[LogID]*Log
-		unknown []LogID // directories that nobody opened, in order of their names
+		unknown []LogID          // directories that nobody opened, in order of their names
+		closing map[LogID]string // while the engine closes: the labels of those that are not at rest
 	}
 }
 
@@ -37,7 +41,24 @@ func (r *registry) remove(id LogID) {
 func (r *registry) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.logs = nil
+	r.mu.logs, r.mu.closing = nil, nil
+}
+
+// setClosing notes that these logs are being brought to rest.
+func (r *registry) setClosing(logs []*Log) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.closing = make(map[LogID]string, len(logs))
+	for _, l := range logs {
+		r.mu.closing[l.id] = l.label
+	}
+}
+
+// rested notes that a log is at rest, or will never be.
+func (r *registry) rested(id LogID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.closing, id)
 }
 
 // dropLocked takes id out of the unknown ones. REQUIRES: mu.
@@ -70,3 +91,17 @@ func (r *registry) unknown() []LogID {
 
 // Unknown implements API.
 func (e *Engine) Unknown() []LogID { return e.registry.unknown() }
+
+// Closing returns the labels, sorted, of the logs that Close still waits for: not all
+// that they were given is on the disk yet. None before Close and after it.
+func (e *Engine) Closing() []string {
+	r := &e.registry
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	labels := make([]string, 0, len(r.mu.closing))
+	for _, label := range r.mu.closing {
+		labels = append(labels, label)
+	}
+	slices.Sort(labels)
+	return labels
+}

@@ -41,7 +41,8 @@ type Config struct {
 	// the container, has, between 256 MiB and 4 GiB.
 	MemoryBytes int64
 	// ShutdownTimeout bounds how long Run waits, once it is told to stop, for
-	// requests in flight to be answered. Default 10 s.
+	// requests in flight to be answered. It then waits as long again, 10 s at least,
+	// for the disk to take what is not flushed. Default 10 s.
 	ShutdownTimeout time.Duration
 	// Broker holds Kafka's broker configurations by their names, for example
 	// "num.partitions"; meta.BrokerConfigKeys lists them with their defaults.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,6 +20,16 @@ import (
 	"ringlog/net/stream"
 	"ringlog/raftctl"
 )
+
+// ErrStillStopping is returned by Shutdown, and by Run, when the broker did not come
+// to rest in time: a disk does not answer. The process should end then. Nothing
+// acknowledged is lost: the next start recovers it.
+var ErrStillStopping = errors.New("server: the broker does not come to rest; what is acknowledged is safe, and the next start recovers it")
+
+// settleTimeoutMin is the least time that a broker has to come to rest after its last
+// request, however short a time requests are given: a flush takes as long as the
+// disk needs, and what is left out costs a recovery.
+const settleTimeoutMin = 10 * time.Second
 
 // Server is a running broker. Its methods are safe for use by any goroutine.
 type Server struct {
@@ -37,6 +49,11 @@ type Server struct {
 	kafka      *kafka.Protocol
 	listener   *stream.Listener
 	admin      *admin.Server
+
+	// settleTimeout bounds how long Shutdown goes on after its context has ended.
+	settleTimeout time.Duration
+	// step is the part that is being stopped, for people.
+	step atomic.Pointer[string]
 
 	background sync.WaitGroup
 	stopping   chan struct{} // closed when Shutdown begins
@@ -59,7 +76,9 @@ const (
 type pools struct{ frames, tail, cold *buffer.Pool }
 
 // Run starts a broker and runs it until ctx ends or a part of it that it cannot
-// live without fails. It then stops in order, for at most Config.ShutdownTimeout.
+// live without fails. It then stops in order: requests in flight have
+// Config.ShutdownTimeout to be answered, and the disk has as long again, 10 seconds at
+// least, to take what is not flushed. The error is ErrStillStopping if it does not.
 func Run(ctx context.Context, config Config) error {
 	config.EnsureDefaults()
 	s, err := Start(ctx, config)
@@ -101,15 +120,68 @@ func (s *Server) Failed() <-chan error { return s.failed }
 
 // Shutdown stops the broker: no new connections, what is in flight is answered
 // until ctx ends, everything is flushed, files are closed and the directory
-// is free. It may be called again; all calls return the same.
+// is free. It may be called again; all calls return the same. When a part has not
+// stopped some time after ctx, it returns ErrStillStopping and leaves that part
+// where it is.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.shutdown.Do(func() {
 		s.state.Store(int32(stateStopping))
 		close(s.stopping)
-		s.result = s.stop(ctx)
+		s.result = s.stopInTime(ctx)
 		s.state.Store(int32(stateStopped))
 	})
 	return s.result
+}
+
+// stopInTime is stop with a bound: a disk that does not answer would hold it for ever.
+func (s *Server) stopInTime(ctx context.Context) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop(ctx) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+	}
+	// From here on time passes in which the listener hangs up and the engine flushes;
+	// half of it is usual, and then it is time to say what is being waited for.
+	bound := time.NewTimer(s.settleTimeout)
+	defer bound.Stop()
+	notice := time.NewTimer(s.settleTimeout / 2)
+	defer notice.Stop()
+	for {
+		select {
+		case err := <-stopped:
+			return err
+		case <-notice.C:
+			s.config.Logger.Warn("the broker is still stopping", "part", s.stoppingPart(), "logs", s.closingLogs(), "goes on for", s.settleTimeout/2)
+		case <-bound.C:
+			s.config.Logger.Error("the broker does not come to rest and is left where it is", "part", s.stoppingPart(), "logs", s.closingLogs())
+			return fmt.Errorf("%w (%s)", ErrStillStopping, s.stoppingPart())
+		}
+	}
+}
+
+// stoppingPart names what is being stopped.
+func (s *Server) stoppingPart() string {
+	if part := s.step.Load(); part != nil {
+		return *part
+	}
+	return "requests in flight"
+}
+
+// closingLogsMax is how many logs are named where people read.
+const closingLogsMax = 20
+
+// closingLogs names the logs that are not at rest.
+func (s *Server) closingLogs() string {
+	if s.engine == nil {
+		return ""
+	}
+	labels := s.engine.Closing()
+	if more := len(labels) - closingLogsMax; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(labels[:closingLogsMax], " "), more)
+	}
+	return strings.Join(labels, " ")
 }
 
 // stop gives back, last first, whatever was started. What waits for ctx and is
@@ -117,6 +189,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) stop(ctx context.Context) error {
 	var errs []error
 	step := func(what string, f func() error) {
+		s.step.Store(&what)
 		if err := f(); err != nil {
 			errs = append(errs, fmt.Errorf("server: stopping %s: %w", what, err))
 		}
@@ -134,14 +207,14 @@ func (s *Server) stop(ctx context.Context) error {
 		}
 	}
 	if s.follow != nil {
-		s.follow()
+		step("the broker's view of metadata", func() error { s.follow(); return nil })
 	}
 	if s.broker != nil {
-		s.broker.Close()
+		step("the broker", func() error { s.broker.Close(); return nil })
 	}
 	if engineRuns {
-		// Not under ctx: a flush that is left out here costs a recovery, and the time it
-		// takes is the disk's.
+		// Not under ctx: a flush that is left out here costs a recovery. Its bound
+		// is that of stopInTime.
 		step("the storage engine", func() error { return s.engine.Close(context.WithoutCancel(ctx)) })
 	}
 	if s.controller != nil {
@@ -150,7 +223,7 @@ func (s *Server) stop(ctx context.Context) error {
 	if s.admin != nil {
 		step("the admin server", func() error { return s.admin.Shutdown(ctx) })
 	}
-	s.background.Wait()
+	step("the tasks in the background", func() error { s.background.Wait(); return nil })
 	if s.lock != nil {
 		step("the lock of the data directory", s.lock.release)
 	}

@@ -41,12 +41,17 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: configuration: %w", err)
 	}
-	s := &Server{config: resolved, registry: prometheus.NewRegistry(), stopping: make(chan struct{}), failed: make(chan error, 1)}
+	s := &Server{
+		config: resolved, registry: prometheus.NewRegistry(), stopping: make(chan struct{}), failed: make(chan error, 1),
+		settleTimeout: max(resolved.ShutdownTimeout, settleTimeoutMin),
+	}
 	for _, step := range []func(context.Context) error{
 		s.openDirectory, s.probePort, s.openAdmin, s.openEngine, s.openController, s.openBroker, s.openListener,
 	} {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, s.Shutdown(ctx))
+			stopCtx, cancel := context.WithTimeout(ctx, resolved.ShutdownTimeout)
+			defer cancel()
+			return nil, errors.Join(err, s.Shutdown(stopCtx))
 		}
 	}
 	s.background.Go(s.trim)
