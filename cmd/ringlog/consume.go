@@ -25,8 +25,8 @@ func newConsume(app *application) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "consume TOPIC",
 		Short: "Print records to standard output",
-		Long: `Print records to standard output, one a line, and wait for more until interrupted, or until
---until or --count is reached.
+		Long: `Print records to standard output, one a line, and wait for more until --until or --count is
+reached, or until interrupted; that is no failure, and exits with 0.
 
 A position (--from, --until) is beginning, end, an offset, -N for the last N records of each
 partition, a time (RFC 3339, such as 2026-05-01T12:00:00Z), or a duration for that long ago
@@ -42,7 +42,7 @@ value; produce --input json reads it.`,
 	}
 	app.clientFlags(command)
 	flags := command.Flags()
-	flags.Int32SliceVarP(&f.partitions, "partition", "p", nil, "read this partition `only`; may be repeated")
+	flags.Int32SliceVarP(&f.partitions, "partition", "p", nil, "`number` of a partition to read, all without it; may be repeated")
 	flags.StringVarP(&f.from, "from", "f", "beginning", "`position` of the first record")
 	flags.StringVarP(&f.until, "until", "u", "", "`position` to stop at; without it consume waits for more")
 	flags.Int64VarP(&f.count, "count", "n", 0, "stop after this many `records`; 0 is no limit")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,8 +45,25 @@ func usageErrorf(format string, arguments ...any) error {
 // usageFailure turns cobra's complaint into a failure that says where help is.
 func usageFailure(err error, command *cobra.Command) *failure {
 	text := strings.TrimSpace(err.Error())
+	if number, is := errors.AsType[*strconv.NumError](err); is {
+		text = strings.TrimSuffix(text, number.Error()) + wantedNumber(number)
+	}
 	hint := "see: " + command.CommandPath() + " --help"
 	return &failure{code: exitUsage, cause: errors.New(text), hint: hint}
+}
+
+// wantedNumber says what is wrong with the value of a flag in place of strconv,
+// whose own words name one of its functions.
+func wantedNumber(err *strconv.NumError) string {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return "out of range"
+	case err.Func == "ParseBool":
+		return "neither true nor false"
+	case err.Func == "ParseFloat":
+		return "not a number"
+	}
+	return "not a whole number"
 }
 
 // reportFailure prints a failure to standard error, in the form asked for.

@@ -43,7 +43,7 @@ func loadFlags(command *cobra.Command, load *perf.Load) {
 	flags.IntVar(&load.Connections, "connections", load.Connections, "`number` of connections")
 	flags.IntVar(&load.Partitions, "partitions", load.Partitions, "`number` of partitions of a topic that has to be created")
 	flags.IntVar(&load.Depth, "depth", load.Depth, "`number` of requests in flight on each connection")
-	flags.StringVar((*string)(&load.Durability), "durability", string(load.Durability), "what an acknowledgement stands `for`: durable or written")
+	flags.StringVar((*string)(&load.Durability), "durability", string(load.Durability), "`promise` of an acknowledgement: durable or written")
 	flags.StringVar(&load.Codec, "codec", load.Codec, "`compression`: none, gzip, snappy, lz4 or zstd")
 	flags.Float64Var(&load.Rate, "rate", 0, "`records` per second of all connections together, latency measured from when each was due; 0 is as fast as possible")
 	flags.DurationVar(&load.Duration, "duration", load.Duration, "how long to measure")
@@ -70,7 +70,7 @@ by the clock, and a broker that pauses pays for every request that was due meanw
 	flags := command.Flags()
 	flags.StringVar(&options.Topic, "topic", "", "`topic` to send to (default perf-DURABILITY-PARTITIONS)")
 	loadFlags(command, &options.Load)
-	flags.StringVar(&acks, "acks", "all", "who must have a record `before` it counts: all, leader or none")
+	flags.StringVar(&acks, "acks", "all", "`who` must have a record before it counts: all, leader or none")
 	flags.IntVar(&options.ServerPID, "server-pid", 0, "process `id` of a broker on this machine, to report its CPU too")
 	command.RunE = app.runs(func(ctx context.Context, _ []string) (err error) {
 		if options.Acks, err = acksNamed(acks); err != nil {

@@ -43,7 +43,8 @@ into "key_base64" and "value_base64". It is what consume --json prints. With --i
 standard input is one record.
 
 With --acks all, the default, a record is reported after it is durable, and is stored once even
-when the broker restarts meanwhile.`,
+when the broker restarts meanwhile. The topic must be there: a misspelt name makes no new one,
+although a broker makes topics on first use for other clients (auto.create.topics.enable).`,
 		Example: `  echo 'order-1:paid' | ringlog produce orders --key-delimiter :
   ringlog produce orders --codec zstd < orders.txt
   ringlog consume orders --until end --json | ringlog produce orders-copy --input json
@@ -55,10 +56,10 @@ when the broker restarts meanwhile.`,
 	flags.StringVar(&f.input, "input", "lines", "`form` of standard input: lines, json or whole")
 	flags.StringVarP(&f.keyDelimiter, "key-delimiter", "k", "", "`text` between key and value of a line; without it records have no key")
 	flags.BoolVarP(&f.emptyAsNull, "empty-as-null", "z", false, "send empty keys and values as null: a null value deletes its key in a compacted topic")
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header of every record as `name=value`; may be repeated")
-	flags.Int32VarP(&f.partition, "partition", "p", -1, "send to this partition; -1 chooses by key, as Kafka's own client does")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header of every record as `name=value`, or a name alone for a null value; may be repeated")
+	flags.Int32VarP(&f.partition, "partition", "p", -1, "`number` of the partition to send to; -1 chooses by key, as Kafka's own client does")
 	flags.BoolVar(&f.keepPartitions, "keep-partitions", false, `send each record to its own "partition"; needs --input json`)
-	flags.StringVarP(&f.acks, "acks", "a", "all", "who must have a record `before` it counts: all, leader or none")
+	flags.StringVarP(&f.acks, "acks", "a", "all", "`who` must have a record before it counts: all, leader or none")
 	flags.StringVarP(&f.codec, "codec", "c", "none", "`compression`: none, gzip, snappy, lz4 or zstd")
 	flags.Int32Var(&f.batchBytes, "batch-bytes", 1_000_000, "largest batch to send, in `bytes`; a record must fit into one")
 	flags.DurationVar(&f.linger, "linger", 5*time.Millisecond, "how long to wait for more records before a batch is sent")
@@ -161,6 +162,9 @@ func (f produceFlags) options() ([]kgo.Opt, error) {
 	if f.keepPartitions && f.input != "json" {
 		return nil, usageErrorf("--keep-partitions needs --input json")
 	}
+	if f.partition < -1 {
+		return nil, usageErrorf("--partition %d is negative; -1 chooses by key", f.partition)
+	}
 	if f.batchBytes < 1024 {
 		return nil, usageErrorf("--batch-bytes %d is less than 1024, too small for a batch", f.batchBytes)
 	}
@@ -258,14 +262,26 @@ func (r *receipt) report() produceReport {
 
 func (r *receipt) print(app *application) {
 	report := r.report()
-	fmt.Fprintf(app.output, "%d records to %s\n", report.Records, report.Topic)
+	fmt.Fprintf(app.output, "%s to %s\n", countRecords(report.Records), report.Topic)
 	for _, p := range report.Partitions {
 		if r.unknownOffsets {
-			fmt.Fprintf(app.output, "  partition %d: %d records, offsets not told (--acks none)\n", p.Partition, p.Records)
+			fmt.Fprintf(app.output, "  partition %d: %s, offsets not told (--acks none)\n", p.Partition, countRecords(p.Records))
+			continue
+		}
+		if p.FirstOffset == p.LastOffset {
+			fmt.Fprintf(app.output, "  partition %d: offset %d\n", p.Partition, p.FirstOffset)
 			continue
 		}
 		fmt.Fprintf(app.output, "  partition %d: offsets %d to %d\n", p.Partition, p.FirstOffset, p.LastOffset)
 	}
+}
+
+// countRecords says a number of records in words.
+func countRecords(n int64) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return fmt.Sprintf("%d records", n)
 }
 
 // headersFrom parses name=value pairs; a name alone has a null value.

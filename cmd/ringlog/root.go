@@ -67,7 +67,7 @@ partition, 5 refused by the broker, 130 interrupted.`,
 	root.PersistentFlags().SortFlags = false
 	root.AddCommand(
 		newServe(app),
-		newServe(app),
+		newSettings(app),
 		newTopic(app),
 		newProduce(app),
 		newConsume(app),

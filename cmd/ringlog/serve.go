@@ -29,7 +29,7 @@ with --json.
 Every setting has a name, which is its key in the file of --config, and the name by which --set
 takes it; the common ones are flags too. Kafka's names of broker configurations work
 (num.partitions, log.retention.hours, …). What is given later wins: defaults, then the file, then
---set, then flags.`,
+--set, then flags. ringlog settings lists them all.`,
 		Example: `  ringlog serve
   ringlog serve --data-dir /var/lib/ringlog --kafka-addr 0.0.0.0:9092 --advertised-addr log1.example.org:9092
   ringlog serve --config ringlog.toml --set num.partitions=3`,
@@ -45,7 +45,7 @@ takes it; the common ones are flags too. Kafka's names of broker configurations 
 		named[setting.Name] = addSettingFlag(command, setting.Name, setting.Documentation, setting.Default)
 	}
 	named["node.id"] = addSettingFlag(command, "node-id", "The broker's number in its cluster.", "1")
-	flags.StringVarP(&file, "config", "c", "", "TOML `file` with one setting a line")
+	flags.StringVarP(&file, "config", "c", "", "TOML `file` with one setting a line, such as num.partitions = 3")
 	flags.StringArrayVarP(&settings, "set", "s", nil, "any setting as `name=value`; may be repeated")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		config, err := serveConfig(file, settings, named)

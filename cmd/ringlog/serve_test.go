@@ -122,7 +122,7 @@ func TestProduceEndsWhenTheBrokerIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := <-ended
-	if got.code != exitUnreachable || !strings.Contains(got.output, "1 records to orders") || !strings.Contains(got.complaint, "look before sending them again") {
+	if got.code != exitUnreachable || !strings.Contains(got.output, "1 record to orders") || !strings.Contains(got.complaint, "look before sending them again") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.output, got.complaint)
 	}
 	writer.Close()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -85,7 +86,7 @@ func newTopicCreate(app *application) *cobra.Command {
 				response := created[topic]
 				switch {
 				case response.Err == nil:
-					return topicOutcome{Topic: topic, ID: response.ID.String(), Outcome: "created"}, nil
+					return topicOutcome{Topic: topic, ID: topicID(response.ID), Outcome: "created"}, nil
 				case ifNotExists && errors.Is(response.Err, kerr.TopicAlreadyExists):
 					return topicOutcome{Topic: topic, Outcome: "exists"}, nil
 				}
@@ -185,7 +186,7 @@ func newTopicList(app *application) *cobra.Command {
 				if topic.IsInternal && !internal {
 					continue
 				}
-				summary := topicSummary{topic.Topic, topic.ID.String(), len(topic.Partitions), topic.Partitions.NumReplicas(), topic.IsInternal}
+				summary := topicSummary{topic.Topic, topicID(topic.ID), len(topic.Partitions), topic.Partitions.NumReplicas(), topic.IsInternal}
 				summaries = append(summaries, summary)
 				rows = append(rows, []string{summary.Topic, strconv.Itoa(summary.Partitions), strconv.Itoa(summary.ReplicationFactor)})
 			}
@@ -199,6 +200,12 @@ func newTopicList(app *application) *cobra.Command {
 		})
 	})
 	return command
+}
+
+// topicID writes an id as Kafka's own tools do, so that one can be looked for in
+// the output of both: base64 of the alphabet for URLs, without padding.
+func topicID(id kadm.TopicID) string {
+	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
 // brokerError joins an error code with the broker's own sentence about it.

@@ -88,7 +88,7 @@ func describeTopics(ctx context.Context, admin *kadm.Client, topics []string, al
 	descriptions := make([]topicDescription, 0, len(topics))
 	for _, topic := range topics {
 		detail := details[topic]
-		description := topicDescription{Topic: topic, ID: detail.ID.String(), Internal: detail.IsInternal}
+		description := topicDescription{Topic: topic, ID: topicID(detail.ID), Internal: detail.IsInternal}
 		for _, p := range detail.Partitions.Sorted() {
 			description.Partitions = append(description.Partitions, describePartition(p, starts, ends))
 		}
