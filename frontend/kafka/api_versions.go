@@ -24,7 +24,9 @@ const softwareBytesMax = 256
 
 func apiVersions(_ context.Context, c *call, asked *kmsg.ApiVersionsRequest, answer *kmsg.ApiVersionsResponse) {
 	if c.refused != nil {
-		answer.ErrorCode = c.failed(c.refused)
+		// Not counted as an error: a client that is newer than this broker begins
+		// every connection so, and a count that grows in good health warns of nothing.
+		answer.ErrorCode = code(c.refused)
 	}
 	if asked.Version >= 3 {
 		if !softwareText(asked.ClientSoftwareName) || !softwareText(asked.ClientSoftwareVersion) {

@@ -159,6 +159,9 @@ func TestApiVersionsFromTheFutureIsAnsweredAsVersionZero(t *testing.T) {
 	if answer.ErrorCode != 35 {
 		t.Errorf("error code %d, want UNSUPPORTED_VERSION (35)", answer.ErrorCode)
 	}
+	if got := s.protocol.Metrics().Errors[kmsg.ApiVersions].Load(); got != 0 {
+		t.Errorf("a client that agrees on a version counts as %d errors, want 0", got)
+	}
 	served := make(map[int16][2]int16)
 	for _, key := range answer.ApiKeys {
 		served[key.ApiKey] = [2]int16{key.MinVersion, key.MaxVersion}
