@@ -60,8 +60,11 @@ func TestRunStopsInOrderWhenItIsTold(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("it stops with %v", err)
 	}
-	if !strings.Contains(log.String(), `reason="the kernel grants io_uring`) && !strings.Contains(log.String(), "io=portable") {
+	if !strings.Contains(log.String(), `reason="the kernel grants io_uring`) && !strings.Contains(log.String(), "io=portable") || strings.Contains(log.String(), `reason=""`) {
 		t.Errorf("the log does not say which disk was chosen and why:\n%s", log.String())
+	}
+	if !strings.Contains(log.String(), "msg=stopped") {
+		t.Errorf("the log does not say that the broker has stopped:\n%s", log.String())
 	}
 }
 

@@ -93,7 +93,11 @@ func Run(ctx context.Context, config Config) error {
 	}
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownTimeout)
 	defer cancel()
-	return errors.Join(err, s.Shutdown(stopCtx))
+	began := time.Now()
+	if err = errors.Join(err, s.Shutdown(stopCtx)); err == nil {
+		config.Logger.Info("stopped", "took", time.Since(began))
+	}
+	return err
 }
 
 // Addr is where Kafka clients are served.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (s *Server) openEngine(context.Context) error {
 	}
 	s.engine = opened
 	info := opened.Info()
-	log.Info("disk", "io", info.Name, "direct", info.Direct, "reason", info.Reason, "directory", root,
+	log.Info("disk", "io", info.Name, "direct", info.Direct, "reason", cmp.Or(info.Reason, "the setting io asks for it"), "directory", root,
 		"frames", s.pools.frames.LimitBytes(), "tail", s.pools.tail.LimitBytes(), "cold", s.pools.cold.LimitBytes())
 	return nil
 }
