@@ -17,7 +17,7 @@ var (
 	seedsFlag      = flag.Uint64("crash.seeds", 0, "how many random scripts to explore; 0 is as many as a test run allows")
 	firstFlag      = flag.Uint64("crash.first", 1, "the first seed of the random scripts")
 	exhaustiveFlag = flag.Int("crash.exhaustive", 0, "outcomes to try of each power cut of the pairs, all there are if they are no more; 0 is one by chance")
-	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay: pairs, random, deep, tails or rot")
+	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay: pairs, random, deep, segments, tails or rot")
 	seedFlag       = flag.Uint64("crash.seed", 0, "with -run TestReplay: the seed to replay")
 	breakFlag      = flag.String("crash.break", "", "with -run TestReplay: the rule that the engine breaks")
 )
@@ -53,6 +53,12 @@ var randomPlan = plan{"random", func(seed uint64) Config {
 // inside recoveries.
 var deepPlan = plan{"deep", func(seed uint64) Config {
 	return Config{Seed: seed, Script: Random(seed*uint64(len(themes))+crashTheme, 20), Chance: 0.05, Cuts: 1, Kills: 1, Depth: 3, Nested: 0.02}
+}}
+
+// segmentPlan: segments come and go on a slow disk, and a kill is often
+// followed by a power cut.
+var segmentPlan = plan{"segments", func(seed uint64) Config {
+	return Config{Seed: seed, Script: Random(seed*uint64(len(themes))+segmentTheme, 20), Chance: 0.2, Cuts: 1, Kills: 1, Depth: 2, Nested: 0.03}
 }}
 
 // tailPlan: batches that end where blocks end, each state of the disk while they
@@ -173,6 +179,7 @@ func TestCrashesInsideRecoveries(t *testing.T) {
 		count = share(20)
 	}
 	t.Log(deepPlan.sweep(t, *firstFlag, count))
+	t.Log(segmentPlan.sweep(t, *firstFlag, count))
 	t.Log(tailPlan.sweep(t, *firstFlag, count))
 }
 
@@ -210,7 +217,7 @@ func TestReplay(t *testing.T) {
 			broken = r
 		}
 	}
-	for _, p := range []plan{pairPlan, randomPlan, deepPlan, tailPlan, rotPlan} {
+	for _, p := range []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan} {
 		if p.name == *planFlag {
 			r := p.explore(*seedFlag, broken, true)
 			if r.Failure != nil {

@@ -11,20 +11,16 @@ import (
 // mutantSeedsMax is within how many seeds each broken rule must be noticed.
 const mutantSeedsMax = 300
 
-// deepRules are noticed only where one crash follows another.
-var deepRules = map[rule.Rule]bool{
-	rule.FlushActiveOnly: true,
-	rule.TrustIndex:      true,
-}
-
 // planFor returns the plan that notices a broken rule soonest.
 func planFor(broken rule.Rule) plan {
-	switch {
-	case broken == rule.TrustCheckpointEnd:
+	switch broken {
+	case rule.TrustCheckpointEnd:
 		return rotPlan // a disk that keeps what was flushed never asks that question
-	case broken == rule.KeepLeftovers:
+	case rule.KeepLeftovers:
 		return tailPlan
-	case deepRules[broken]:
+	case rule.SealBeforeFlush, rule.FlushActiveOnly, rule.TrustNames, rule.PublishStartEarly:
+		return segmentPlan
+	case rule.TrustIndex:
 		return deepPlan
 	}
 	return randomPlan

@@ -317,7 +317,7 @@ func (l *life) pester() {
 	case 1:
 		l.disk.AddFault(crash.Fault{Kind: disk.Write, Effect: crash.Delay, Probability: 0.5, Times: 10, Completions: 1 + l.dice.IntN(4)})
 	case 2:
-		kinds := []disk.Kind{disk.Flush, disk.SyncFilesystem, disk.SyncDirectory, disk.Rename, disk.Preallocate}
+		kinds := []disk.Kind{disk.Flush, disk.Flush, disk.SyncFilesystem, disk.SyncDirectory, disk.Rename, disk.Preallocate}
 		l.disk.AddFault(crash.Fault{Kind: kinds[l.dice.IntN(len(kinds))], Effect: crash.Delay, Probability: 0.5, Times: 10, Completions: 1 + l.dice.IntN(40)})
 	}
 }

@@ -101,8 +101,11 @@ func Pairs() []Script {
 // theme is how often each kind of operation comes in a random script.
 type theme [opKinds]int
 
-// crashTheme is the index of the theme with one crash after another.
-const crashTheme = 2
+// The indexes of two themes that plans ask for.
+const (
+	segmentTheme = 1
+	crashTheme   = 2
+)
 
 // themes of random scripts. A disk that fails belongs to the last one only:
 // whoever looks for lost acknowledgements does not want poisoned logs.
