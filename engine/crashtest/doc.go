@@ -27,5 +27,14 @@
 //   - what was created, deleted, truncated or advanced durably, stays so, and
 //     while it was under way the log is found in the state before or after.
 //
+// A bit that is flipped at rest or on its way from the disk may cost an error. It
+// must not be served, and no log may shrink below its checkpoint in silence.
+//
+// Not asked: what a kill leaves after a failed flush (see life.outcome), and
+// limits of reused segments, which begin at 64 MiB.
+//
+// Whether the explorer notices anything at all is tested by breaking the
+// engine's rules one by one (package engine/internal/rule).
+//
 // A failure carries the seed, the script and a trace; the same seed replays it.
 package crashtest
