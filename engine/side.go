@@ -69,6 +69,11 @@ func (l *Log) metaEnded(what string, err error) {
 func (l *Log) flushMoved() {
 	l.shard.keeper.dirty = true
 	l.wakeFlushWaiters()
+	if l.opening() {
+		// Recovery writes manifests too, and has neither flushed what it accepted
+		// nor given the replica its state: no time for a seal or a snapshot.
+		return
+	}
 	if !l.side.sealing && l.sealable() != nil {
 		l.side.sealing = true
 		l.runMeta("seal", func(j *job) error { return l.runSeal(j) }, func() { l.side.sealing = false })
