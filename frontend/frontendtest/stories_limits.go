@@ -113,7 +113,9 @@ func idleConnection(t *testing.T, start Start) {
 
 // Security item 6: output to a slow reader is capped in time, then it is closed.
 func slowReader(t *testing.T, start Start) {
-	s := newScene(t, start, 64<<20, func(c *Config) { c.WriteTimeout = shortTimeout })
+	// Long, since it counts for the quick reader too: on a busy machine the goroutine that
+	// writes to it may be kept from a processor, with its peer not to blame.
+	s := newScene(t, start, 64<<20, func(c *Config) { c.WriteTimeout = 10 * shortTimeout })
 	slow := s.dial(1)
 	if err := slow.Socket.SetReadBuffer(4096); err != nil {
 		t.Fatal(err)

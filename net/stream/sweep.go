@@ -46,6 +46,24 @@ func (l *lastChange) unchanged(now time.Time, value uint64) time.Duration {
 // restart counts from now.
 func (l *lastChange) restart(now time.Time) { l.since = now }
 
+// countedTime is the clock of all timeouts: real time, less the pauses of this
+// process. A machine that stood still for a minute, or a debugger, must not make
+// every peer overdue whose bytes have waited in the kernel meanwhile.
+type countedTime struct {
+	now, tick time.Time
+}
+
+// advance moves the clock to a tick, by stepMax at most, and returns what it shows.
+func (c *countedTime) advance(tick time.Time, stepMax time.Duration) time.Time {
+	if c.tick.IsZero() {
+		c.now = tick
+	} else {
+		c.now = c.now.Add(min(tick.Sub(c.tick), stepMax))
+	}
+	c.tick = tick
+	return c.now
+}
+
 // overdue returns why the connection has to go, or nil. REQUIRES: called by
 // the sweep goroutine.
 func (c *connection) overdue(now time.Time) error {
@@ -81,8 +99,10 @@ func (c *connection) overdue(now time.Time) error {
 // sweep closes overdue connections until the listener stops.
 func (l *Listener) sweep() {
 	shortest := min(l.options.IdleTimeout, l.options.FrameTimeout, l.options.WriteTimeout)
-	ticker := time.NewTicker(max(sweepEveryMin, min(sweepEveryMax, shortest/4)))
+	every := max(sweepEveryMin, min(sweepEveryMax, shortest/4))
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	var clock countedTime
 	var overdue []*connection
 	var reasons []error
 	for {
@@ -90,7 +110,8 @@ func (l *Listener) sweep() {
 		select {
 		case <-l.stopped:
 			return
-		case now = <-ticker.C:
+		case tick := <-ticker.C:
+			now = clock.advance(tick, 2*every)
 		}
 		l.mu.Lock()
 		for c := range l.mu.connections {
