@@ -56,6 +56,9 @@ func TestRunStopsInOrderWhenItIsTold(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+	if !strings.Contains(log.String(), "admin=127.0.0.1:") {
+		t.Errorf("the log does not say where metrics and health are:\n%s", log.String())
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("it stops with %v", err)
@@ -228,6 +231,9 @@ func TestAListenerForOtherMachinesIsWarnedOf(t *testing.T) {
 	s := start(t, config)
 	if s.AdminAddr() != nil {
 		t.Errorf("an admin server listens at %s", s.AdminAddr())
+	}
+	if !strings.Contains(log.String(), "admin=off") {
+		t.Errorf("the log does not say that there is no admin server:\n%s", log.String())
 	}
 	if !strings.Contains(log.String(), "without encryption or authentication") {
 		t.Errorf("no warning:\n%s", log.String())

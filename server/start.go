@@ -60,7 +60,11 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	s.background.Go(s.watch)
 	s.started.Store(true)
 	s.state.Store(int32(stateReady))
-	resolved.Logger.Info("ready", "kafka", s.Addr().String(), "advertised", s.advertised().String(), "cluster", s.identity.clusterID,
+	adminAddr := "off"
+	if addr := s.AdminAddr(); addr != nil {
+		adminAddr = addr.String()
+	}
+	resolved.Logger.Info("ready", "kafka", s.Addr().String(), "advertised", s.advertised().String(), "admin", adminAddr, "cluster", s.identity.clusterID,
 		"node", resolved.nodeID, "topics", s.controller.Image().TopicCount(), "partitions", s.controller.Image().PartitionCount())
 	return s, nil
 }
