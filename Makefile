@@ -9,6 +9,9 @@ KILLS ?= 25
 ROUNDS ?= 10
 # Scripts that `make soak` explores the crashes of, for each way to make them.
 SEEDS ?= 2000
+# For the tests of one package: those that explore crashes take minutes, more on a
+# machine that has other things to do.
+TEST_TIMEOUT ?= 30m
 
 .PHONY: build test race lint fuzz kill accept check tools bench soak clean
 
@@ -16,10 +19,10 @@ build:
 	$(GO) build -o bin/ringlog ./cmd/ringlog
 
 test: ## unit and end-to-end tests; those with kcat need `make tools` once
-	$(GO) test ./...
+	$(GO) test -timeout=$(TEST_TIMEOUT) ./...
 
 race:
-	$(GO) test -race ./...
+	$(GO) test -race -timeout=$(TEST_TIMEOUT) ./...
 
 lint:
 	$(GO) vet ./...
