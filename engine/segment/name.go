@@ -59,5 +59,35 @@ func IsPrepared(name string) bool {
 	return err == nil
 }
 
+// Kinds of the files of a shard.
+const (
+	CheckpointKind = "checkpoint"
+	JournalKind    = "journal"
+
+	shardPrefix = "shard-"
+)
+
 // CheckpointName is the name of a shard's checkpoint, beside the log directories.
-func CheckpointName(shard int) string { return fmt.Sprintf("shard-%d.checkpoint", shard) }
+func CheckpointName(shard int) string { return shardName(shard, CheckpointKind) }
+
+// JournalName is the name of a shard's ring of frames, beside the log directories.
+func JournalName(shard int) string { return shardName(shard, JournalKind) }
+
+func shardName(shard int, kind string) string {
+	return fmt.Sprintf("%s%d.%s", shardPrefix, shard, kind)
+}
+
+// ParseShardName splits a name that CheckpointName or JournalName made; kind is
+// CheckpointKind or JournalKind. ok is false for any other.
+func ParseShardName(name string) (shard int, kind string, ok bool) {
+	rest, ok := strings.CutPrefix(name, shardPrefix)
+	if !ok {
+		return 0, "", false
+	}
+	digits, kind, _ := strings.Cut(rest, ".")
+	shard, err := strconv.Atoi(digits)
+	if err != nil || shard < 0 || kind != CheckpointKind && kind != JournalKind || name != shardName(shard, kind) {
+		return 0, "", false
+	}
+	return shard, kind, true
+}

@@ -19,10 +19,13 @@ func manifestOf() *Manifest {
 }
 
 func checkpointOf() *Checkpoint {
-	return &Checkpoint{Logs: []CheckpointLog{
-		{LogID: [16]byte{1}, Gen: 2, Segment: 3, Position: 4, Offset: 5, Durable: 6, Limit: 7},
-		{LogID: [16]byte{2}, Limit: 1 << 62},
-	}}
+	return &Checkpoint{
+		Store: [16]byte{9, 8}, Run: 5, From: 70, FromPosition: 4096 * 11, Flushed: 81,
+		Logs: []CheckpointLog{
+			{LogID: [16]byte{1}, Gen: 2, Segment: 3, Position: 4, Offset: 5, Durable: 6, Limit: 7, Unproven: true},
+			{LogID: [16]byte{2}, Limit: 1 << 62},
+		},
+	}
 }
 
 func TestStoredFilesSurviveARoundTrip(t *testing.T) {
@@ -101,10 +104,42 @@ func TestNonsenseIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	p := checkpointOf()
-	p.Logs[0].Durable = 1
-	if _, err := DecodeCheckpoint(p.Encode()); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("durable below offset: %v", err)
+	for name, harm := range map[string]func(p *Checkpoint){
+		"durable below offset": func(p *Checkpoint) { p.Logs[0].Durable = 1 },
+		"negative position":    func(p *Checkpoint) { p.FromPosition = -1 },
+	} {
+		p := checkpointOf()
+		harm(p)
+		if _, err := DecodeCheckpoint(p.Encode()); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	flags := checkpointOf().Encode()[storedHeaderBytes:][:checkpointHeadBytes+4+2*checkpointLogBytes]
+	flags[len(flags)-1] |= 2
+	if _, err := DecodeCheckpoint(AppendStored(nil, KindCheckpoint, checkpointVersion, flags)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a flag that nobody knows: %v", err)
+	}
+}
+
+// A checkpoint from before the journal says the same of the logs, and of the
+// journal nothing.
+func TestCheckpointOfVersion1IsRead(t *testing.T) {
+	body := []byte{1, 0, 0, 0, 42, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	for field := range int64(6) {
+		body = appendInt64(body, 2+field)
+	}
+	want := &Checkpoint{Logs: []CheckpointLog{{LogID: [16]byte{42}, Gen: 2, Segment: 3, Position: 4, Offset: 5, Durable: 6, Limit: 7}}}
+	got, err := DecodeCheckpoint(AppendStored(nil, KindCheckpoint, 1, body))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if again, err := DecodeCheckpoint(got.Encode()); err != nil || !reflect.DeepEqual(again, want) {
+		t.Fatalf("written again: %+v, %v", again, err)
+	}
+	for _, n := range []int{len(body) - 1, len(body) + 1} {
+		if _, err := DecodeCheckpoint(AppendStored(nil, KindCheckpoint, 1, append(body, 0)[:n])); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a body of %d bytes: %v", n, err)
+		}
 	}
 }
 
@@ -124,6 +159,20 @@ func TestNames(t *testing.T) {
 	if !IsPrepared(PreparedName(3)) || IsPrepared("coming-x.prepared") || IsPrepared("coming-3.log") {
 		t.Error("prepared names")
 	}
+	for shard, name := range map[int]string{0: "shard-0.journal", 17: "shard-17.journal"} {
+		if got, kind, ok := ParseShardName(JournalName(shard)); got != shard || kind != JournalKind || !ok || JournalName(shard) != name {
+			t.Errorf("%s: %d, %s, %v", JournalName(shard), got, kind, ok)
+		}
+		if got, kind, ok := ParseShardName(CheckpointName(shard)); got != shard || kind != CheckpointKind || !ok {
+			t.Errorf("%s: %d, %s, %v", CheckpointName(shard), got, kind, ok)
+		}
+	}
+	for _, bad := range []string{"", "shard-", "shard-1", "shard-1.", "shard-1.log", "shard-01.journal", "shard-+1.journal", "shard--1.journal",
+		"shard-1.journal.new", "shard-.journal", "shard-99999999999999999999.journal", "xshard-1.journal"} {
+		if _, _, ok := ParseShardName(bad); ok {
+			t.Errorf("%q is taken for a shard's file", bad)
+		}
+	}
 }
 
 func FuzzDecode(f *testing.F) {
@@ -139,8 +188,8 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if p, err := DecodeCheckpoint(file); err == nil {
-			if _, err := DecodeCheckpoint(p.Encode()); err != nil {
-				t.Fatal(err)
+			if again, err := DecodeCheckpoint(p.Encode()); err != nil || !reflect.DeepEqual(again, p) {
+				t.Fatalf("checkpoint %+v becomes %+v, %v", p, again, err)
 			}
 		}
 		_, _ = DecodeSnapshot(file)
