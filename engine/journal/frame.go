@@ -32,7 +32,8 @@ type Header struct {
 	// Flushed is the highest sequence known to be flushed when this frame was built,
 	// 0 for none; everything below it was flushed too.
 	Flushed uint64
-	// From is the lowest sequence that some segment still needed.
+	// From is the lowest sequence that some segment still needed, never one of an
+	// earlier run. It may be raised as soon as the checkpoint that says so is durable.
 	From uint64
 	// Metadata is the version of the metadata image: an opaque number from above.
 	Metadata uint64
@@ -40,7 +41,7 @@ type Header struct {
 
 // sound says whether a header is one that a writer can have meant.
 func (h *Header) sound() bool {
-	return h.Sequence > 0 && h.Flushed < h.Sequence && h.From <= h.Sequence
+	return h.Sequence > 0 && h.Sequence < math.MaxUint64 && h.Flushed < h.Sequence && h.From <= h.Sequence
 }
 
 // Entry says whose batches an entry has, and what was true of the log when
