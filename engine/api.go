@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"ringlog/buffer"
@@ -67,8 +68,12 @@ type LogSpec struct {
 
 // Options configures an Engine.
 type Options struct {
-	// OpenDisk is called on the shard's own locked thread; the Disk belongs to it.
+	// OpenDisk is called once for each shard, on its own locked thread; the Disk
+	// belongs to it. All of them stand on the same directory.
 	OpenDisk func() (disk.Disk, error)
+	// Shards is how many threads with a disk each share the logs, at most
+	// ShardsMax; 0 is 1. It may change from one start to the next.
+	Shards int
 	// Tail holds appended bytes until they are durable and, after that, as
 	// evictable cache for readers at the tail.
 	Tail *buffer.Pool
@@ -107,20 +112,21 @@ type Append struct {
 	StartOffset int64
 	Err         error
 
+	shard int32 // that it goes to; set by Engine.Append
 	group *AppendGroup
 	next  *Append // in the log's queue of appends that wait for room
 }
 
 // AppendGroup is what one produce request asks of the engine: one message and
-// one wake for all its partitions.
+// one wake for all its partitions on a shard.
 type AppendGroup struct {
 	Appends []Append
 	Owner   AppendOwner
 
-	unconsumed, unanswered int // the shard's
+	unconsumed, unanswered atomic.Int32 // see group.go
 }
 
-// AppendOwner is told, on the shard's thread, how a group fares. Its methods
+// AppendOwner is told, on the thread of one of the group's shards, how it fares. Its methods
 // must not block; after Answered the engine holds no reference to the group.
 type AppendOwner interface {
 	// Consumed is called once, when no batch of the group is referenced any
@@ -161,7 +167,7 @@ type Read struct {
 	BytesMax int
 	BytesMin int
 	Wait     time.Duration
-	// Done is called exactly once, on the shard's thread; it must not block.
+	// Done is called exactly once, on the thread of one of the shards; it must not block.
 	Done func(*Read)
 
 	memory []*buffer.Buffer // what the slices live in
@@ -191,10 +197,11 @@ type SegmentStatus struct {
 // can be tested against a stand-in. All methods are safe for use by any
 // goroutine; Append, Read and Cancel never block.
 type API interface {
-	// Append hands group to its shard. Groups submitted by one goroutine reach
-	// a log in that order.
+	// Append hands group to the shards of its logs. Groups submitted by one
+	// goroutine reach a log in that order.
 	Append(group *AppendGroup)
-	// Read hands read to its shard.
+	// Read hands read to the shards of its logs. Of one whose logs live on several, the
+	// parts of one shard are served before those of the next.
 	Read(read *Read)
 	// Cancel makes a parked Read answer now with what is there; harmless when it was answered.
 	Cancel(read *Read)

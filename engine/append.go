@@ -42,27 +42,6 @@ func (q *appendQueue) pop() *Append {
 	return a
 }
 
-// takeGroup sequences one produce request: each of its batches at once, or,
-// where there is no room or others wait already, in turn.
-func (s *shard) takeGroup(group *AppendGroup) {
-	if len(group.Appends) == 0 {
-		group.Owner.Consumed(group)
-		group.Owner.Answered(group)
-		return
-	}
-	group.unconsumed, group.unanswered = len(group.Appends), len(group.Appends)
-	// The last answer gives the group away, so its length is read once.
-	for i, n := 0, len(group.Appends); i < n; i++ {
-		a := &group.Appends[i]
-		a.group, a.next, a.BaseOffset, a.StartOffset, a.Err = group, nil, -1, -1, nil
-		l := a.Log
-		if l.waiting.head != nil || !l.tryAppend(a) {
-			l.waiting.push(a)
-			s.counters.waiting.Add(1)
-		}
-	}
-}
-
 // tryAppend hands a to the replica, or refuses it; false when it has to wait.
 func (l *Log) tryAppend(a *Append) bool {
 	if err := l.usable(); err != nil {
@@ -83,7 +62,7 @@ func (l *Log) tryAppend(a *Append) bool {
 	}
 	group := a.group // a may have its answer after the step
 	l.step(Event{Kind: EventProduce, Append: a})
-	l.consumed(group)
+	group.consumed()
 	return true
 }
 
@@ -119,31 +98,17 @@ func (l *Log) refuse(a *Append, err error) {
 	a.StartOffset = l.startDurable
 	group := a.group
 	l.answer(a)
-	l.consumed(group)
+	group.consumed()
 }
 
-// consumed counts that one more batch of the group is not referenced any more.
-func (l *Log) consumed(group *AppendGroup) {
-	if group.unconsumed--; group.unconsumed > 0 {
-		return
-	}
-	group.Owner.Consumed(group)
-	if group.unanswered == 0 {
-		group.Owner.Answered(group)
-	}
-}
-
-// answer counts that a has its answer. The last answer of a group waits for the
-// last consumption, so that Answered always comes after Consumed.
+// answer counts that a has its answer.
 func (l *Log) answer(a *Append) {
 	group := a.group
 	a.group = nil
 	if group == nil {
 		panic(fmt.Sprintf("engine: an append to %s was answered twice", l.label))
 	}
-	if group.unanswered--; group.unanswered == 0 && group.unconsumed == 0 {
-		group.Owner.Answered(group)
-	}
+	group.answered()
 }
 
 // room says whether the batch could be appended now: the segment it goes to has

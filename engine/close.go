@@ -22,13 +22,13 @@ func (s *shard) close(j *job) error {
 		}
 	}
 	logs := append([]*Log(nil), s.logs...)
-	s.registry.setClosing(logs)
+	s.engine.registry.setClosing(logs)
 	err := j.parallel(len(logs), settleWorkers, func(j *job, i int) {
 		l := logs[i]
 		if l.usable() == nil {
 			keep(l.settle(j))
 		}
-		s.registry.rested(l.id)
+		s.engine.registry.rested(l.id)
 	})
 	if err != nil {
 		return err
@@ -94,16 +94,16 @@ func (e *Engine) Truncate(ctx context.Context, id LogID, offset int64) error {
 
 // Delete implements API.
 func (e *Engine) Delete(ctx context.Context, id LogID) error {
-	return e.onLog(ctx, id, func(j *job, l *Log) error { return e.shard.deleteLog(j, l) })
+	return e.onLog(ctx, id, func(j *job, l *Log) error { return l.shard.deleteLog(j, l) })
 }
 
 // Remove implements API.
 func (e *Engine) Remove(ctx context.Context, id LogID) error {
-	return e.call(ctx, func(j *job) error {
-		if _, open := e.shard.names[id]; open || e.shard.opening[id] {
+	return e.callLog(ctx, id, func(j *job) error {
+		if _, open := j.shard.names[id]; open || j.shard.opening[id] {
 			return fmt.Errorf("engine: %s is open: Delete it", id)
 		}
-		return e.shard.removeLog(j, id, 0)
+		return j.shard.removeLog(j, id, 0)
 	})
 }
 

@@ -67,6 +67,9 @@ func (o Options) withDefaults() Options {
 	if o.RetentionInterval <= 0 {
 		o.RetentionInterval = defaultRetentionInterval
 	}
+	if o.Shards <= 0 {
+		o.Shards = 1
+	}
 	if o.FilesOpenMax <= 0 {
 		o.FilesOpenMax = defaultFilesOpenMax
 	}

@@ -166,7 +166,7 @@ func (v *voyage) boot() error {
 		return v.judge(err)
 	}
 	v.step = step
-	step.shard.faults = v.faults
+	step.shards[0].faults = v.faults
 	v.log, err = step.Create(context.Background(), LogSpec{ID: LogID{1}, Label: "orders-0", Config: v.config, Replica: &stubReplica{truncated: v.truncated}})
 	if err != nil {
 		return v.judge(err)

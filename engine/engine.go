@@ -3,130 +3,114 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
+	"sync"
 
 	"ringlog/engine/disk"
 )
 
 // Engine is the storage engine of one data directory. Its methods are safe for use by
-// any goroutine; its logs live on a shard, which one goroutine drives.
-//
-// There is one shard so far: one device, up to four cores. More of them would
-// each own a disk and a set of logs placed by a stored table (rule 17).
+// any goroutine; each of its logs lives on one of its shards, which one goroutine
+// drives. Which one is said by the placement table, not by a hash: logs are dealt
+// round, and one can be moved (rule 17).
 type Engine struct {
-	options  Options
-	inbox    inbox
-	shard    *shard
-	counters counters
-	registry registry
+	options   Options
+	shards    []*shard
+	registry  registry
+	placement placement
 
-	// drive is how a blocking method waits: nil when a loop drives the shard, else
-	// it does a turn itself (Stepper).
+	// routing is held, shared, from the look at where logs live to the end of the sending,
+	// and alone while a log changes its shard: what is sent to the old one
+	// lies in its inbox before the word that the log has moved. With one shard nobody takes it.
+	routing sync.RWMutex
+
+	// drive is how a blocking method waits: nil when loops drive the shards, else
+	// it does a turn of all itself (Stepper).
 	drive func() error
-	done  chan struct{} // closed when the shard is over
-	err   error         // why, once done is closed; nil after Close
+
+	done   chan struct{} // closed when the engine answers nothing any more
+	err    error         // why, once done is closed; nil after Close
+	rested chan struct{} // closed when every shard has ended
+
+	over struct {
+		sync.Mutex
+		running int // shards that have not ended
+		done    bool
+	}
 }
 
 var _ API = (*Engine)(nil)
 
-// Stepper is an Engine without a goroutine: nothing happens but in Turn, and in
-// the methods that wait, which do turns until they have their answer. With a
-// disk, clocks and callers that are functions of a seed, a whole run is one.
-// It is for tests and simulations; all calls come from one goroutine.
-type Stepper struct{ *Engine }
-
-// NewStepper opens a data directory to be driven by the caller.
-func NewStepper(options Options) (*Stepper, error) {
-	e, err := newEngine(options)
-	if err != nil {
-		return nil, err
-	}
-	s := &Stepper{Engine: e}
-	e.drive = s.Turn
-	if err := e.begin(context.Background()); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Turn does one turn of the shard. It waits for the disk if something is in
-// flight, and returns at once otherwise. The error is that the disk has ended.
-func (s *Stepper) Turn() error {
-	select {
-	case <-s.done:
-		return ErrClosed
-	default:
-	}
-	wait := time.Duration(0)
-	if s.shard.disk.InFlight() > 0 {
-		wait = -1
-	}
-	err := s.shard.turn(wait)
-	if err != nil || s.shard.closed {
-		s.finish(err)
-	}
-	return err
-}
-
-// Idle says that nothing would happen without new input, the disk or a clock.
-func (s *Stepper) Idle() bool { return s.shard.disk.InFlight() == 0 && s.shard.idle() }
-
-// NextTimer returns when, on Options.Monotonic, the shard has something to do
-// by the clock alone; ok is false when it has not.
-func (s *Stepper) NextTimer() (at time.Duration, ok bool) { return s.shard.timers.next() }
-
-// Abandon ends the shard where it stands, as a crash does; whatever waits is
-// answered with ErrClosed. The disk is left as it is, and must do nothing more
-// with the operations that it has.
-func (s *Stepper) Abandon() {
-	logs := s.shard.logs
-	s.finish(ErrClosed)
-	for _, l := range logs {
-		for w := l.writes.first; w != nil; w = w.next {
-			s.shard.commit.releaseMemory(w)
-		}
-	}
-}
-
+// newEngine makes an engine whose shards have no disks yet.
 func newEngine(options Options) (*Engine, error) {
 	options = options.withDefaults()
-	e := &Engine{options: options, done: make(chan struct{})}
-	d, err := options.OpenDisk()
-	if err != nil {
-		return nil, fmt.Errorf("engine: open the disk: %w", err)
+	if options.Shards > ShardsMax {
+		return nil, fmt.Errorf("engine: %d shards, at most %d are possible", options.Shards, ShardsMax)
 	}
-	e.inbox.wake = d.Wake
-	e.shard = newShard(0, d, options, &e.inbox, &e.counters)
-	e.shard.faults = options.faults
-	e.shard.registry = &e.registry
-	// Whoever was refused memory is told when some comes back.
-	notify := func() { e.inbox.send(message{}) }
-	options.Tail.Notify(notify)
-	if options.Cold != options.Tail {
-		options.Cold.Notify(notify)
+	e := &Engine{options: options, done: make(chan struct{}), rested: make(chan struct{})}
+	e.placement.init(options.Shards)
+	e.over.running = options.Shards
+	for n := range options.Shards {
+		e.shards = append(e.shards, newShard(e, n))
 	}
 	return e, nil
 }
 
-// begin reads what the shard left behind when it last ran.
-func (e *Engine) begin(ctx context.Context) error {
-	return e.call(ctx, func(j *job) error { return e.shard.begin(j) })
-}
-
-// finish ends the shard. Called once, by whoever drives it.
-func (e *Engine) finish(err error) {
-	select {
-	case <-e.done:
-		return
-	default:
+// notified asks to be told when memory comes back: whoever was refused some tries again.
+func (e *Engine) notified() {
+	notify := func() {
+		for _, s := range e.shards {
+			s.inbox.send(message{})
+		}
 	}
-	e.shard.end()
-	e.registry.clear()
-	e.err = err
-	close(e.done)
+	e.options.Tail.Notify(notify)
+	if e.options.Cold != e.options.Tail {
+		e.options.Cold.Notify(notify)
+	}
 }
 
-// call is one request that runs as a job on the shard.
+// begin reads what the shards left behind when they last ran, before any of them
+// takes a log.
+func (e *Engine) begin(ctx context.Context) error {
+	b := boot{engine: e}
+	if err := e.call(ctx, e.shards[0], b.run); err != nil {
+		return err
+	}
+	return e.callAll(ctx, func(_ *job, s *shard) error {
+		s.keeper.begin(s, b.shares[s.number])
+		return nil
+	})
+}
+
+// finish ends a shard. Called by whoever drives it. An error is that its disk is
+// lost, and the end of the engine: what acknowledges for some partitions and
+// not for others is worse than what stops.
+func (e *Engine) finish(s *shard, err error) {
+	if s.counted {
+		return
+	}
+	s.counted = true
+	s.end()
+	e.over.Lock()
+	defer e.over.Unlock()
+	e.over.running--
+	last := e.over.running == 0
+	if (err != nil || last) && !e.over.done {
+		e.over.done = true
+		e.err = err
+		e.registry.clear()
+		close(e.done)
+		for _, other := range e.shards {
+			other.halted.Store(true)
+			other.inbox.send(message{})
+		}
+	}
+	if last {
+		e.registry.clear()
+		close(e.rested)
+	}
+}
+
+// call is one request that runs as a job on a shard.
 type call struct {
 	run   func(j *job) error
 	err   error
@@ -146,13 +130,39 @@ func (c *call) finish(err error) {
 	}
 }
 
-// call runs f as a job and waits for its end, or for the context's: the job
+// call runs f as a job on s and waits for its end, or for the context's: the job
 // then goes on alone.
-func (e *Engine) call(ctx context.Context, f func(j *job) error) error {
+func (e *Engine) call(ctx context.Context, s *shard, f func(j *job) error) error {
 	c := &call{run: f, ended: make(chan struct{})}
-	if !e.inbox.send(message{call: c}) {
+	if !s.inbox.send(message{call: c}) {
 		return ErrClosed
 	}
+	return e.await(ctx, c)
+}
+
+// callAll runs f on every shard at the same time, waits for all, and returns the
+// first error in order of the shards.
+func (e *Engine) callAll(ctx context.Context, f func(j *job, s *shard) error) error {
+	var calls []*call
+	var first error
+	for _, s := range e.shards {
+		c := &call{run: func(j *job) error { return f(j, s) }, ended: make(chan struct{})}
+		if s.inbox.send(message{call: c}) {
+			calls = append(calls, c)
+		} else if first == nil {
+			first = ErrClosed
+		}
+	}
+	for _, c := range calls {
+		if err := e.await(ctx, c); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// await waits for the end of c.
+func (e *Engine) await(ctx context.Context, c *call) error {
 	for e.drive != nil {
 		select {
 		case <-c.ended:
@@ -185,8 +195,8 @@ func (e *Engine) call(ctx context.Context, f func(j *job) error) error {
 
 // onLog runs f as a job on an open log.
 func (e *Engine) onLog(ctx context.Context, id LogID, f func(j *job, l *Log) error) error {
-	return e.call(ctx, func(j *job) error {
-		l, ok := e.shard.names[id]
+	return e.callLog(ctx, id, func(j *job) error {
+		l, ok := j.shard.names[id]
 		if !ok {
 			return fmt.Errorf("%w: %s", ErrUnknownLog, id)
 		}
@@ -199,24 +209,6 @@ func (e *Engine) onLog(ctx context.Context, id LogID, f func(j *job, l *Log) err
 		return err
 	})
 }
-
-// Append implements API.
-func (e *Engine) Append(group *AppendGroup) {
-	if !e.inbox.send(message{group: group}) {
-		refuseGroup(group, ErrClosed)
-	}
-}
-
-// Read implements API.
-func (e *Engine) Read(read *Read) {
-	read.state.deadline = e.options.Monotonic() + max(read.Wait, 0)
-	if !e.inbox.send(message{read: read}) {
-		refuseRead(read, ErrClosed)
-	}
-}
-
-// Cancel implements API.
-func (e *Engine) Cancel(read *Read) { e.inbox.send(message{cancel: read}) }
 
 // Log implements API.
 func (e *Engine) Log(id LogID) (*Log, bool) { return e.registry.get(id) }
@@ -231,14 +223,26 @@ func (e *Engine) Create(ctx context.Context, spec LogSpec) (*Log, error) {
 	return e.openLog(ctx, spec, true)
 }
 
+// openLog opens or creates a log on the shard that the placement table says, or
+// gives it one. A new log's place is durable before the log is made.
 func (e *Engine) openLog(ctx context.Context, spec LogSpec, create bool) (*Log, error) {
+	number, fresh := e.placement.place(spec.ID)
+	if fresh && create {
+		if err := e.savePlacement(ctx); err != nil {
+			e.placement.forget(spec.ID)
+			return nil, fmt.Errorf("engine: place %s (%s): %w", spec.Label, spec.ID, err)
+		}
+	}
 	var opened *Log
-	err := e.call(ctx, func(j *job) error {
-		l, err := e.shard.openLog(j, spec, create)
+	err := e.call(ctx, e.shards[number], func(j *job) error {
+		l, err := j.shard.openLog(j, spec, create)
 		opened = l
 		return err
 	})
 	if err != nil {
+		if fresh {
+			e.placement.forget(spec.ID)
+		}
 		return nil, err
 	}
 	return opened, nil
@@ -279,11 +283,11 @@ func (e *Engine) Status(ctx context.Context, id LogID) (LogStatus, error) {
 
 // Close implements API.
 func (e *Engine) Close(ctx context.Context) error {
-	err := e.call(ctx, func(j *job) error { return e.shard.close(j) })
+	err := e.callAll(ctx, func(j *job, s *shard) error { return s.close(j) })
 	if e.drive != nil {
 		for {
 			select {
-			case <-e.done:
+			case <-e.rested:
 				return err
 			default:
 				if turnErr := e.drive(); turnErr != nil {
@@ -293,7 +297,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 	}
 	select {
-	case <-e.done:
+	case <-e.rested:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -301,4 +305,4 @@ func (e *Engine) Close(ctx context.Context) error {
 }
 
 // Info describes the disk that the engine stands on.
-func (e *Engine) Info() disk.Info { return e.shard.info }
+func (e *Engine) Info() disk.Info { return e.shards[0].info }

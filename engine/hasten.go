@@ -6,10 +6,10 @@ import "context"
 // parks none: a broker that stops owes its consumers their answers and has no
 // time to wait for records.
 func (e *Engine) Hasten(ctx context.Context) error {
-	return e.call(ctx, func(*job) error {
-		reads := &e.shard.reads
+	return e.callAll(ctx, func(_ *job, s *shard) error {
+		reads := &s.reads
 		reads.hasty = true
-		for _, l := range e.shard.logs {
+		for _, l := range s.logs {
 			reads.shut(l)
 		}
 		return nil

@@ -3,12 +3,15 @@ package engine
 import "sync"
 
 // message is one thing that another goroutine asks of a shard: exactly one of
-// the pointers is set, or none when memory came back.
+// the fields is set, or none when memory came back.
 type message struct {
 	group  *AppendGroup
 	read   *Read
 	cancel *Read
 	call   *call
+	leg    *leg // or its recall, that comes back to the lead
+	recall *leg
+	begged int64 // bytes of cache that another shard asks for
 }
 
 // inbox is the one way into a shard: many senders, one receiver, first in
@@ -56,6 +59,13 @@ func (b *inbox) sleep() bool {
 	defer b.mu.Unlock()
 	b.mu.sleeping = len(b.mu.messages) == 0
 	return b.mu.sleeping
+}
+
+// empty says that nothing is queued.
+func (b *inbox) empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.mu.messages) == 0
 }
 
 // close refuses what is sent from now on and returns what was not taken.

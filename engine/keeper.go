@@ -13,8 +13,6 @@ import (
 
 const (
 	deletedSuffix = ".deleted"
-	// checkpointBytesMax bounds what is read as a checkpoint: a million logs.
-	checkpointBytesMax = 128 << 20
 	// removeRate is how slowly freed space goes back: where the file system discards,
 	// unlinking a gigabyte stalls the device for 50 to 90 ms (measured).
 	removeRate     = 256 << 20 // bytes a pause
@@ -25,7 +23,6 @@ const (
 // keeper is what a shard does by the clock: checkpoints, retention, and the slow
 // removal of files.
 type keeper struct {
-	shard      *shard
 	loaded     []segment.CheckpointLog // of logs that were not opened yet, as the last run left them
 	dirty      bool                    // something changed since the last checkpoint
 	writing    bool
@@ -68,34 +65,11 @@ func (retentionTick) expire(s *shard) {
 	}
 }
 
-// start arms the clocks.
-func (k *keeper) start(s *shard) {
+// begin takes what the last run left behind of the shard's logs, and arms the clocks.
+func (k *keeper) begin(s *shard, loaded []segment.CheckpointLog) {
+	k.loaded = loaded
 	s.timers.set(&k.checkpoint, s.now+s.options.CheckpointInterval, k.ticker)
 	s.timers.set(&k.retention, s.now+s.options.RetentionInterval, k.retainer)
-}
-
-// load reads the checkpoint of the last run. A damaged one is as good as none,
-// but for the proof of how much was durable; a newer one is refused.
-func (k *keeper) load(j *job) error {
-	k.shard = j.shard
-	name := segment.CheckpointName(j.shard.number)
-	content, err := j.readFile(name, checkpointBytesMax)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var p *segment.Checkpoint
-	if err == nil {
-		p, err = segment.DecodeCheckpoint(content)
-	}
-	switch {
-	case err == nil:
-		k.loaded = p.Logs
-		return nil
-	case errors.Is(err, ErrCorrupt):
-		j.shard.logger.Error("the recovery checkpoint is damaged: every log is scanned without it", "file", name, "error", err)
-		return nil
-	}
-	return err
 }
 
 // checkpointOf returns the entry of a log if it is of the manifest's

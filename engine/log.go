@@ -16,6 +16,9 @@ type Log struct {
 	id    LogID
 	label string
 
+	// home is the number of the shard to which what is asked of the log is sent.
+	home atomic.Int32
+
 	// published is a copy of the frontiers for other goroutines, each an atomic
 	// of its own: see Frontiers for what that means.
 	published struct {

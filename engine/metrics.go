@@ -58,14 +58,26 @@ type Metrics struct {
 	FilesRemoved    int64         // total
 	RecoveredBytes  int64         // total bytes read to open logs
 	RecoveryTime    time.Duration // total time that opening logs took
+	Shards          []Metrics     // of each shard, by number; what is above is their sum
 }
 
-// Metrics returns the engine's counters. Safe for use by any goroutine.
+// Metrics returns the engine's counters: the sums, and what each shard adds to
+// them. Safe for use by any goroutine.
 func (e *Engine) Metrics() Metrics {
-	c := &e.counters
+	now := e.options.Monotonic()
+	sum := Metrics{Shards: make([]Metrics, len(e.shards))}
+	for i, s := range e.shards {
+		sum.Shards[i] = s.counters.metrics(now)
+		sum.add(&sum.Shards[i])
+	}
+	return sum
+}
+
+// metrics reads the counters of one shard at the time now.
+func (c *counters) metrics(now time.Duration) Metrics {
 	oldest := time.Duration(0)
 	if since := c.unflushedSince.Load(); since != 0 {
-		oldest = max(e.options.Monotonic()-time.Duration(since), 0)
+		oldest = max(now-time.Duration(since), 0)
 	}
 	return Metrics{
 		OldestUnflushed: oldest,
@@ -82,4 +94,35 @@ func (e *Engine) Metrics() Metrics {
 		SegmentsDeleted: c.segmentsDeleted.Load(), FilesRemoved: c.filesRemoved.Load(),
 		RecoveredBytes: c.recoveredBytes.Load(), RecoveryTime: time.Duration(c.recoveredNanos.Load()),
 	}
+}
+
+// add adds the counters of a shard.
+func (m *Metrics) add(o *Metrics) {
+	m.OldestUnflushed = max(m.OldestUnflushed, o.OldestUnflushed)
+	m.Appends += o.Appends
+	m.AppendBytes += o.AppendBytes
+	m.Writes += o.Writes
+	m.WriteBytes += o.WriteBytes
+	m.ShortWrites += o.ShortWrites
+	m.Flushes += o.Flushes
+	m.FlushTime += o.FlushTime
+	m.Rolls += o.Rolls
+	m.Evictions += o.Evictions
+	m.Logs += o.Logs
+	m.PoisonedLogs += o.PoisonedLogs
+	m.TailBytes += o.TailBytes
+	m.IndexBytes += o.IndexBytes
+	m.FilesOpen += o.FilesOpen
+	m.WaitingAppends += o.WaitingAppends
+	m.ParkedReads += o.ParkedReads
+	m.TailReads += o.TailReads
+	m.TailReadBytes += o.TailReadBytes
+	m.ColdReads += o.ColdReads
+	m.ColdReadBytes += o.ColdReadBytes
+	m.Corruptions += o.Corruptions
+	m.Checkpoints += o.Checkpoints
+	m.SegmentsDeleted += o.SegmentsDeleted
+	m.FilesRemoved += o.FilesRemoved
+	m.RecoveredBytes += o.RecoveredBytes
+	m.RecoveryTime += o.RecoveryTime
 }

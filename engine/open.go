@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"ringlog/engine/disk"
 	"ringlog/engine/segment"
@@ -50,7 +49,8 @@ func (s *shard) openLog(j *job, spec LogSpec, create bool) (*Log, error) {
 	s.counters.logs.Add(1)
 	s.names[l.id] = l
 	s.logs = append(s.logs, l)
-	s.registry.add(l)
+	l.home.Store(int32(s.number))
+	s.engine.registry.add(l)
 	l.opened()
 	return l, nil
 }
@@ -183,41 +183,7 @@ func (l *Log) allFiles() []*segmentFile {
 	return append(files, l.spares...)
 }
 
-// begin reads what the shard left behind when it last ran: the checkpoint and
-// the names of the logs.
-func (s *shard) begin(j *job) error {
-	if err := s.keeper.load(j); err != nil {
-		return err
-	}
-	// After a kill the names that are found may be in memory only.
-	if err := j.simple(disk.SyncDirectory, "."); err != nil {
-		return fmt.Errorf("engine: sync the data directory: %w", err)
-	}
-	j.one = disk.Operation{Kind: disk.ReadDirectory, Path: "."}
-	if err := j.do(&j.one); err != nil {
-		return fmt.Errorf("engine: list the data directory: %w", err)
-	}
-	var unknown []LogID
-	for _, entry := range j.one.Entries {
-		if !entry.Directory {
-			continue
-		}
-		if name, ok := strings.CutSuffix(entry.Name, deletedSuffix); ok {
-			if id, ok := parseLogID(name); ok {
-				s.keeper.remove(s, id, 0)
-			}
-			continue
-		}
-		if id, ok := parseLogID(entry.Name); ok {
-			unknown = append(unknown, id)
-		}
-	}
-	s.registry.setUnknown(unknown)
-	s.keeper.start(s)
-	return nil
-}
-
 // idle says that the shard waits for input, the disk or a clock.
 func (s *shard) idle() bool {
-	return s.takenAt == len(s.taken) && len(s.readyJobs) == 0 && len(s.changed) == 0 && len(s.writable) == 0
+	return s.takenAt == len(s.taken) && s.inbox.empty() && len(s.readyJobs) == 0 && len(s.changed) == 0 && len(s.writable) == 0
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"ringlog/engine/plan"
@@ -13,8 +14,13 @@ type readState struct {
 	read     *Read
 	deadline time.Duration // on Options.Monotonic; set by Engine.Read
 	timer    timer
-	parked   bool
-	total    int // sum of the parts' counted
+	parked   atomic.Int32 // number of the shard where it is parked, plus one; a Cancel that comes late may look at it
+	total    int          // sum of the parts' counted
+
+	lead  *shard // where it was sent
+	split bool   // its parts lie on several shards
+	call  bool   // of a leg: it waits for bytes and does not take them
+	fed   bool   // of a leg: the read has bytes already, so that no batch may exceed the bound
 }
 
 // expire answers a read whose time is up, with what there is.
@@ -81,7 +87,8 @@ func (r *readers) init(s *shard) { r.shard = s }
 // take begins a read.
 func (r *readers) take(read *Read) {
 	state := &read.state
-	state.read, state.parked, state.total = read, false, 0
+	state.read, state.total = read, 0
+	state.parked.Store(0)
 	refused := false
 	for i := range read.Parts {
 		p := &read.Parts[i]
@@ -100,8 +107,10 @@ func (r *readers) take(read *Read) {
 	for i := range read.Parts {
 		read.Parts[i].Log.parked.push(&read.Parts[i])
 	}
-	state.parked = true
-	r.shard.counters.parked.Add(1)
+	state.parked.Store(int32(r.shard.number) + 1)
+	if !state.call {
+		r.shard.counters.parked.Add(1)
+	}
 	r.shard.timers.set(&state.timer, state.deadline, state)
 }
 
@@ -110,18 +119,25 @@ func (r *Read) want() int { return min(r.BytesMin, r.BytesMax) }
 
 // cancel answers a parked read now.
 func (r *readers) cancel(read *Read) {
-	if read.state.parked && read.state.read == read {
+	if r.holds(read) && read.state.read == read {
 		r.gather(read)
 	}
 }
 
+// holds says whether a read is parked here.
+func (r *readers) holds(read *Read) bool {
+	return read.state.parked.Load() == int32(r.shard.number)+1
+}
+
 // unpark takes a read out of all lists.
 func (r *readers) unpark(read *Read) {
-	if !read.state.parked {
+	if !r.holds(read) {
 		return
 	}
-	read.state.parked = false
-	r.shard.counters.parked.Add(-1)
+	read.state.parked.Store(0)
+	if !read.state.call {
+		r.shard.counters.parked.Add(-1)
+	}
 	r.shard.timers.clear(&read.state.timer)
 	for i := range read.Parts {
 		if p := &read.Parts[i]; p.parked {
@@ -236,7 +252,11 @@ func (c *chunk) positionOf(offset int64) int64 {
 // lies behind it, a job takes over from there.
 func (r *readers) gather(read *Read) {
 	r.unpark(read)
-	left, empty := read.BytesMax, true
+	if read.state.call {
+		r.done(read)
+		return
+	}
+	left, empty := read.BytesMax, !read.state.fed
 	for i := range read.Parts {
 		p := &read.Parts[i]
 		cold := p.gatherTail(&left, &empty)
@@ -266,7 +286,7 @@ func (p *ReadPart) gatherTail(left *int, empty *bool) (cold bool) {
 		p.Bytes += int(to - from)
 	})
 	p.took(left, empty)
-	counters := l.shard.counters
+	counters := &l.shard.counters
 	counters.tailReads.Add(1)
 	counters.tailReadBytes.Add(int64(p.Bytes))
 	return false

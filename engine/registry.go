@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// registry is the open logs, for goroutines other than the shard's.
+// registry is the open logs, for goroutines other than the shards'.
 type registry struct {
 	mu struct {
 		sync.RWMutex
@@ -44,11 +44,13 @@ func (r *registry) clear() {
 	r.mu.logs, r.mu.closing = nil, nil
 }
 
-// setClosing notes that these logs are being brought to rest.
+// setClosing notes that these logs of a shard are being brought to rest.
 func (r *registry) setClosing(logs []*Log) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.closing = make(map[LogID]string, len(logs))
+	if r.mu.closing == nil {
+		r.mu.closing = make(map[LogID]string, len(logs))
+	}
 	for _, l := range logs {
 		r.mu.closing[l.id] = l.label
 	}

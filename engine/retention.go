@@ -250,7 +250,7 @@ func (s *shard) deleteLog(j *job, l *Log) error {
 	s.opening[l.id] = true
 	defer delete(s.opening, l.id)
 	l.shut(ErrClosed)
-	s.registry.remove(l.id)
+	s.engine.registry.remove(l.id)
 	delete(s.names, l.id)
 	for i := range s.logs {
 		if s.logs[i] == l {
@@ -278,8 +278,9 @@ func (s *shard) removeLog(j *job, id LogID, delay time.Duration) error {
 	if err := j.simple(disk.SyncDirectory, "."); err != nil {
 		return err
 	}
-	s.registry.dropUnknown(id)
+	s.engine.registry.dropUnknown(id)
 	s.keeper.forget(id)
+	s.engine.placement.forget(id)
 	s.keeper.remove(s, id, delay)
 	return nil
 }

@@ -68,7 +68,7 @@ func (r *rig) tryStart() error {
 	if err != nil {
 		return err
 	}
-	step.shard.faults = r.faults
+	step.shards[0].faults = r.faults
 	r.step = step
 	return nil
 }
@@ -104,10 +104,10 @@ func (r *rig) close() {
 
 // crash ends the engine as kill -9 does: what was submitted stays.
 func (r *rig) crash() {
-	for r.step.shard.disk.InFlight() > 0 {
-		r.step.shard.finished, _ = r.step.shard.disk.Wait(r.step.shard.finished[:0], -1)
+	for r.step.shards[0].disk.InFlight() > 0 {
+		r.step.shards[0].finished, _ = r.step.shards[0].disk.Wait(r.step.shards[0].finished[:0], -1)
 	}
-	d := r.step.shard.disk
+	d := r.step.shards[0].disk
 	r.step.Abandon()
 	_ = d.Close()
 }

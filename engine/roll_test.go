@@ -91,7 +91,7 @@ func TestFirstAppendAfterACleanStartDoesNotWaitForTheClock(t *testing.T) {
 	r.close()
 	r.on(d.Kill(1))
 	r.start()
-	r.step.shard.keeper.wantCheckpoint(r.step.shard)
+	r.step.shards[0].keeper.wantCheckpoint(r.step.shards[0])
 	for range 3 { // it is being written when the log opens
 		if err := r.step.Turn(); err != nil {
 			t.Fatal(err)

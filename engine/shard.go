@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"ringlog/engine/disk"
@@ -31,13 +32,15 @@ const (
 //
 // Everything below belongs to the goroutine that calls turn.
 type shard struct {
+	engine    *Engine
 	number    int
 	disk      disk.Disk
 	options   Options
 	logger    *slog.Logger
-	inbox     *inbox
-	counters  *counters
+	inbox     inbox
+	counters  counters
 	faults    faults
+	halted    atomic.Bool   // the engine is over: end at the end of this turn
 	now       time.Duration // Options.Monotonic at the turn's begin
 	nowMillis int64         // Options.NowMillis at the turn's begin
 
@@ -57,13 +60,13 @@ type shard struct {
 	names    map[LogID]*Log
 	event    Event    // reused by every Step
 	effects  []Effect // reused by every Step
-	registry *registry
-	zeros    []byte // what prewrite writes
+	zeros    []byte   // what prewrite writes
 	info     disk.Info
 
 	tail    tailCache
 	commit  commit
 	reads   readers
+	joins   joins
 	files   fileCache
 	indexes indexCache
 	keeper  keeper
@@ -73,21 +76,34 @@ type shard struct {
 	closing bool  // no log is opened any more
 	ending  bool  // everything is at rest: the next turn closes the disk
 	closed  bool  // it is over
+	counted bool  // the engine counts it no more among those that run
+	begged  bool  // the other shards were asked for memory since some came back last
 }
 
-func newShard(number int, d disk.Disk, options Options, in *inbox, c *counters) *shard {
+// newShard makes a shard without a disk.
+func newShard(e *Engine, number int) *shard {
 	s := &shard{
-		number: number, disk: d, options: options, logger: options.Logger,
-		inbox: in, counters: c,
-		info:    d.Info(),
+		engine: e, number: number, options: e.options, logger: e.options.Logger, faults: e.options.faults,
 		names:   make(map[LogID]*Log),
 		opening: make(map[LogID]bool),
 	}
-	s.now, s.nowMillis = options.Monotonic(), options.NowMillis()
 	s.tail.init(s)
 	s.reads.init(s)
-	s.files.init(options.FilesOpenMax)
+	s.joins.init(s)
+	s.files.init(max(e.options.FilesOpenMax/e.options.Shards, filesOpenMin))
 	return s
+}
+
+// openDisk gives the shard its disk, on the thread that will drive it.
+func (s *shard) openDisk() error {
+	d, err := s.options.OpenDisk()
+	if err != nil {
+		return fmt.Errorf("engine: open the disk: %w", err)
+	}
+	s.disk, s.info = d, d.Info()
+	s.inbox.wake = d.Wake
+	s.now, s.nowMillis = s.options.Monotonic(), s.options.NowMillis()
+	return nil
 }
 
 // turn is one iteration. wait bounds how long it sleeps when there is nothing to
@@ -140,9 +156,10 @@ func (s *shard) settle() {
 		s.report()
 		s.reads.startCold()
 		if len(s.readyJobs) == 0 && len(s.changed) == 0 && !s.watch() {
-			return
+			break
 		}
 	}
+	s.begMemory()
 }
 
 // noteUnflushed publishes since when the oldest written batch waits for its flush.
@@ -204,15 +221,26 @@ func (s *shard) handle(m message) {
 	switch {
 	case m.group != nil:
 		s.takeGroup(m.group)
+	case m.read != nil && m.read.state.split:
+		s.joins.take(m.read)
 	case m.read != nil:
 		s.reads.take(m.read)
 	case m.cancel != nil:
-		s.reads.cancel(m.cancel)
+		if !s.joins.cancel(m.cancel) {
+			s.reads.cancel(m.cancel)
+		}
 	case m.call != nil:
 		m.call.begin(s)
+	case m.leg != nil:
+		m.leg.joined.took(m.leg)
+	case m.recall != nil:
+		m.recall.recalled()
+	case m.begged > 0:
+		s.giveMemory(m.begged)
 	default:
 		s.tail.released = true
 		s.reads.released = true
+		s.begged = false
 	}
 }
 
@@ -269,9 +297,13 @@ func (s *shard) end() {
 	for _, m := range append(s.taken[s.takenAt:], s.inbox.close()...) {
 		switch {
 		case m.group != nil:
-			refuseGroup(m.group, ErrClosed)
+			m.group.refuse(s.number, ErrClosed)
 		case m.read != nil:
 			refuseRead(m.read, ErrClosed)
+		case m.leg != nil:
+			m.leg.joined.orphaned()
+		case m.recall != nil:
+			m.recall.done(nil)
 		case m.call != nil:
 			m.call.finish(ErrClosed)
 		}
@@ -283,14 +315,6 @@ func (s *shard) end() {
 	}
 	s.reads.end()
 	s.tail.end()
-}
-
-func refuseGroup(group *AppendGroup, err error) {
-	for i := range group.Appends {
-		group.Appends[i].Err = err
-	}
-	group.Owner.Consumed(group)
-	group.Owner.Answered(group)
 }
 
 func refuseRead(read *Read, err error) {

@@ -192,9 +192,9 @@ func TestRelaxedLogNeedsNoFlushToGoOn(t *testing.T) {
 	r.config = LogConfig{FlushMessages: 1 << 40}
 	r.start()
 	r.open()
-	before := r.step.shard.counters.flushes.Load()
+	before := r.step.shards[0].counters.flushes.Load()
 	all := r.fill(100, 8000)
-	if n := r.step.shard.counters.flushes.Load() - before; n != 0 {
+	if n := r.step.shards[0].counters.flushes.Load() - before; n != 0 {
 		t.Fatalf("%d flushes of a log that asks for none", n)
 	}
 	if f := r.log.Frontiers(); f.HighWatermark != 200 || f.Durable != 0 {
@@ -243,4 +243,4 @@ func TestDeleteAndUnknown(t *testing.T) {
 	}
 }
 
-func (r *rig) crashDisk() *crash.Disk { return r.step.shard.disk.(*crash.Disk) }
+func (r *rig) crashDisk() *crash.Disk { return r.step.shards[0].disk.(*crash.Disk) }

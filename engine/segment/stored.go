@@ -41,6 +41,7 @@ var (
 	KindIndex      = Kind{'R', 'L', 'i', 'x'}
 	KindTimeIndex  = Kind{'R', 'L', 't', 'x'}
 	KindSnapshot   = Kind{'R', 'L', 's', 's'}
+	KindPlacement  = Kind{'R', 'L', 'p', 'l'}
 )
 
 // String names the kind for errors.
@@ -56,6 +57,8 @@ func (k Kind) String() string {
 		return "time index"
 	case KindSnapshot:
 		return "snapshot"
+	case KindPlacement:
+		return "placement table"
 	}
 	return fmt.Sprintf("stored file %q", k[:])
 }

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"ringlog/engine/disk"
+	"ringlog/engine/segment"
+)
+
+// Bounds of what is read before any log: a million logs each.
+const (
+	checkpointBytesMax = 128 << 20
+	placementBytesMax  = 64 << 20
+)
+
+// boot is what is done once, on the first shard's disk, before any shard takes
+// a log: the shards of the last run may have been others.
+type boot struct {
+	engine      *Engine
+	checkpoints []bootCheckpoint // that were found, in order of their shards
+	logs        []LogID          // whose directories are there, in order
+	deleted     []LogID          // whose directories are to be removed
+	merged      []segment.CheckpointLog
+	places      map[LogID]int // in merged
+
+	shares [][]segment.CheckpointLog // what each shard begins with
+}
+
+// bootCheckpoint is one checkpoint of the last run.
+type bootCheckpoint struct {
+	shard   int
+	content segment.Checkpoint // empty when it is damaged
+}
+
+// run does everything in order. It can be begun again at any point.
+func (b *boot) run(j *job) error {
+	if err := b.list(j); err != nil {
+		return err
+	}
+	for i := range b.checkpoints {
+		if err := b.read(j, &b.checkpoints[i]); err != nil {
+			return err
+		}
+	}
+	b.merge()
+	// The journals of all shards are replayed here, once there are some.
+	if err := b.place(j); err != nil {
+		return err
+	}
+	if err := b.distribute(j); err != nil {
+		return err
+	}
+	for _, id := range b.deleted {
+		j.shard.keeper.remove(j.shard, id, 0)
+	}
+	b.engine.registry.setUnknown(b.logs)
+	return nil
+}
+
+// list sorts what the data directory holds.
+func (b *boot) list(j *job) error {
+	// After a kill the names that are found may be in memory only.
+	if err := j.simple(disk.SyncDirectory, "."); err != nil {
+		return fmt.Errorf("engine: sync the data directory: %w", err)
+	}
+	j.one = disk.Operation{Kind: disk.ReadDirectory, Path: "."}
+	if err := j.do(&j.one); err != nil {
+		return fmt.Errorf("engine: list the data directory: %w", err)
+	}
+	for _, entry := range j.one.Entries {
+		if shard, kind, ok := segment.ParseShardName(entry.Name); ok && kind == segment.CheckpointKind && !entry.Directory {
+			b.checkpoints = append(b.checkpoints, bootCheckpoint{shard: shard})
+		}
+		if !entry.Directory {
+			continue
+		}
+		if name, ok := strings.CutSuffix(entry.Name, deletedSuffix); ok {
+			if id, ok := parseLogID(name); ok {
+				b.deleted = append(b.deleted, id)
+			}
+			continue
+		}
+		if id, ok := parseLogID(entry.Name); ok {
+			b.logs = append(b.logs, id)
+		}
+	}
+	slices.SortFunc(b.checkpoints, func(a, b bootCheckpoint) int { return a.shard - b.shard })
+	return nil
+}
+
+// read reads a checkpoint. A damaged one is as good as none, but for the proof
+// of how much was durable; a newer one is refused.
+func (b *boot) read(j *job, c *bootCheckpoint) error {
+	name := segment.CheckpointName(c.shard)
+	content, err := j.readFile(name, checkpointBytesMax)
+	var p *segment.Checkpoint
+	if err == nil {
+		p, err = segment.DecodeCheckpoint(content)
+	}
+	switch {
+	case err == nil:
+		c.content = *p
+		return nil
+	case errors.Is(err, ErrCorrupt):
+		j.shard.logger.Error("the recovery checkpoint is damaged: every log of its shard is scanned without it", "file", name, "error", err)
+		return nil
+	}
+	return err
+}
+
+// merge takes the last word of all checkpoints on each log. A log that was moved, or whose
+// shard is gone, may be in several.
+func (b *boot) merge() {
+	b.places = make(map[LogID]int)
+	for i := range b.checkpoints {
+		for _, entry := range b.checkpoints[i].content.Logs {
+			at, known := b.places[entry.LogID]
+			switch {
+			case !known:
+				b.places[entry.LogID] = len(b.merged)
+				b.merged = append(b.merged, entry)
+			case supersedes(&entry, &b.merged[at]):
+				b.merged[at] = entry
+			}
+		}
+	}
+}
+
+// supersedes says whether a was written after b: of one generation the durable end
+// only rises. Of two with the same end the one that allows more is the safe one.
+func supersedes(a, b *segment.CheckpointLog) bool {
+	switch {
+	case a.Gen != b.Gen:
+		return a.Gen > b.Gen
+	case a.Durable != b.Durable:
+		return a.Durable > b.Durable
+	}
+	return a.Limit > b.Limit
+}
+
+// place reads the placement table and gives a shard to every log that it does not
+// know, or knows on a shard that is gone.
+func (b *boot) place(j *job) error {
+	p := &b.engine.placement
+	if len(b.engine.shards) == 1 {
+		return nil
+	}
+	stored, err := b.readPlacement(j)
+	if err != nil {
+		return err
+	}
+	for _, id := range b.logs {
+		if shard, ok := stored[id]; ok && shard < len(b.engine.shards) {
+			p.put(id, shard)
+		}
+	}
+	changed := len(b.logs) != len(stored)
+	for _, id := range b.logs {
+		_, fresh := p.place(id)
+		changed = changed || fresh
+	}
+	if !changed {
+		p.durable = p.mu.version
+		return nil
+	}
+	if err := p.save(j); err != nil {
+		if isClosed(err) {
+			return err
+		}
+		j.shard.logger.Error("the placement table cannot be written: the next start may place logs elsewhere", "error", err)
+	}
+	return nil
+}
+
+// readPlacement reads the table of the last run. Without one nothing is lost: the logs are
+// dealt anew.
+func (b *boot) readPlacement(j *job) (map[LogID]int, error) {
+	content, err := j.readFile(segment.PlacementName, placementBytesMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		if len(b.logs) > 0 {
+			j.shard.logger.Warn("there is no placement table: logs are placed anew, which costs nothing else", "logs", len(b.logs))
+		}
+		return nil, nil
+	}
+	var table *segment.Placement
+	if err == nil {
+		table, err = segment.DecodePlacement(content)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		j.shard.logger.Warn("the placement table is damaged: logs are placed anew, which costs nothing else", "logs", len(b.logs), "error", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[LogID]int, len(table.Logs))
+	for _, placed := range table.Logs {
+		stored[placed.LogID] = placed.Shard
+	}
+	return stored, nil
+}
+
+// distribute gives each shard what the checkpoints say of its logs. When that is not
+// how they were found, the new ones are durable before those of shards that are gone are removed.
+func (b *boot) distribute(j *job) error {
+	b.shares = make([][]segment.CheckpointLog, len(b.engine.shards))
+	for _, entry := range b.merged {
+		shard, _ := b.engine.placement.of(entry.LogID) // one without a directory: anybody's
+		b.shares[shard] = append(b.shares[shard], entry)
+	}
+	gone, moved := b.changes()
+	if !moved {
+		return nil
+	}
+	for n, share := range b.shares {
+		p := b.contentOf(n)
+		p.Logs = share
+		name := segment.CheckpointName(n)
+		if err := j.replaceFile(".", name, name+segment.NewSuffix, p.Encode(), false); err != nil {
+			return fmt.Errorf("engine: write %s: %w", name, err)
+		}
+	}
+	if err := j.simple(disk.SyncDirectory, "."); err != nil {
+		return fmt.Errorf("engine: sync the data directory: %w", err)
+	}
+	for _, n := range gone {
+		if err := j.simple(disk.Unlink, segment.CheckpointName(n)); err != nil {
+			return fmt.Errorf("engine: remove %s: %w", segment.CheckpointName(n), err)
+		}
+	}
+	return nil
+}
+
+// contentOf returns the checkpoint that was found of a shard, or one for a shard that is new.
+func (b *boot) contentOf(shard int) segment.Checkpoint {
+	fresh := segment.Checkpoint{}
+	for i := range b.checkpoints {
+		c := &b.checkpoints[i]
+		if c.shard == shard {
+			return c.content
+		}
+		fresh.Store = c.content.Store
+	}
+	return fresh
+}
+
+// changes says which shards are gone, and whether any log's entry lies elsewhere than
+// it was found.
+func (b *boot) changes() (gone []int, moved bool) {
+	found := 0
+	for i := range b.checkpoints {
+		c := &b.checkpoints[i]
+		if c.shard >= len(b.shares) {
+			gone = append(gone, c.shard)
+			continue
+		}
+		for k := range c.content.Logs {
+			shard, _ := b.engine.placement.of(c.content.Logs[k].LogID)
+			moved = moved || shard != c.shard
+			found++
+		}
+	}
+	return gone, moved || len(gone) > 0 || found != len(b.merged)
+}
