@@ -60,7 +60,7 @@ func ServeBare(ctx context.Context, in io.Reader, out io.Writer) error {
 // its own, so that the CPU of each is known.
 func Bare(ctx context.Context, options BareOptions) (report Report, err error) {
 	options.EnsureDefaults()
-	report = Report{Kind: "bare", Parameters: options, Environment: currentEnvironment()}
+	report = Report{Kind: "bare", Parameters: options, Environment: CurrentEnvironment()}
 	if err := errors.Join(options.Validate(), options.Server.Validate()); err != nil {
 		return report, err
 	}

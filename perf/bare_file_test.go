@@ -34,7 +34,7 @@ func TestBareFileHoldsWhatWasAcknowledged(t *testing.T) {
 						return err
 					}
 					ring, zeros, block := pool.TryGet(ringBytes), pool.TryGet(chunk), pool.TryGet(disk.BlockBytes)
-					files, err := (&preparer{disk: d}).make(1, fileBytes, Prepared, zeros.Bytes())
+					files, err := (&Preparer{Disk: d}).Make(1, fileBytes, Prepared, zeros.Bytes())
 					shard.disk = d
 					shard.files = []*bareFile{{
 						file: files[0], ring: ring.Bytes(), tailBlock: block.Bytes(), chunk: chunk, writesMax: 3, fileBytes: fileBytes,

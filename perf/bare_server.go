@@ -126,9 +126,9 @@ func (s *bareServer) runShard(started chan<- *bareShard) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	shard := &bareShard{disk: d, durable: o.Durability == Durable}
 	fileBytes := max(o.FileBytes/int64(o.Partitions)/int64(o.ChunkBytes), 1) * int64(o.ChunkBytes)
-	p := &preparer{disk: d}
-	files, err := p.make(o.Partitions, fileBytes, o.History, take(o.ChunkBytes))
-	defer func() { err = errors.Join(err, p.remove(files)) }()
+	p := &Preparer{Disk: d}
+	files, err := p.Make(o.Partitions, fileBytes, o.History, take(o.ChunkBytes))
+	defer func() { err = errors.Join(err, p.Remove(files)) }()
 	if err != nil {
 		started <- nil
 		return err

@@ -108,7 +108,7 @@ func newProducer(ctx context.Context, address string, templates []*produceTempla
 		acks:       load.Acks,
 		slots:      make([]slot, load.Depth),
 		writerWake: make(chan struct{}, 1),
-		latency:    newHistogram(),
+		latency:    NewHistogram(),
 		errors:     make(map[string]int64),
 	}, nil
 }
@@ -276,7 +276,7 @@ func (p *producer) match(b []byte) (used int, err error) {
 		} else {
 			p.bytes += int64(len(s.template.batch))
 		}
-		recordLatency(p.latency, p.lastReply.Sub(s.since))
+		RecordLatency(p.latency, p.lastReply.Sub(s.since), 1)
 		received++
 		used += int(size)
 	}

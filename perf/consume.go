@@ -32,7 +32,7 @@ const fetchWait = 500 * time.Millisecond
 // error too.
 func Consume(ctx context.Context, options ConsumeOptions) (Report, error) {
 	options.EnsureDefaults()
-	report := Report{Kind: "consume", Parameters: options, Environment: currentEnvironment()}
+	report := Report{Kind: "consume", Parameters: options, Environment: CurrentEnvironment()}
 	if err := options.Validate(); err != nil {
 		return report, err
 	}
@@ -59,7 +59,7 @@ func Consume(ctx context.Context, options ConsumeOptions) (Report, error) {
 		return report, err
 	}
 	report.Started = time.Now()
-	meter := startCPUMeter(options.ServerPID)
+	meter := StartCPUMeter(options.ServerPID)
 	start := time.Now()
 	limit := new(budget)
 	if options.Duration > 0 {
@@ -76,7 +76,7 @@ func Consume(ctx context.Context, options ConsumeOptions) (Report, error) {
 		group.Go(func() error { return consumer.run(limit) })
 	}
 	err = group.Wait()
-	report.CPU = meter.stop()
+	report.CPU = meter.Stop()
 	gatherConsumers(&report, consumers, time.Since(start))
 	if ctx.Err() != nil {
 		return report, context.Cause(ctx)
@@ -119,7 +119,7 @@ func newConsumers(ctx context.Context, c *cluster, options *ConsumeOptions, targ
 		}
 		for i := range min(share, len(cursors)) {
 			consumer := &consumer{
-				version: version, options: options, latency: newHistogram(), errors: make(map[string]int64),
+				version: version, options: options, latency: NewHistogram(), errors: make(map[string]int64),
 				formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)),
 			}
 			var own []*cursor
@@ -301,7 +301,7 @@ func (c *consumer) walk(cursor *cursor, b []byte) (records int64, err error) {
 		c.bytes += int64(len(batch))
 		cursor.offset = next
 		if c.options.EndToEnd {
-			recordLatency(c.latency, now.Sub(time.UnixMilli(batch.MaxTimestamp())))
+			RecordLatency(c.latency, now.Sub(time.UnixMilli(batch.MaxTimestamp())), 1)
 		}
 	}
 	return records, nil
@@ -309,7 +309,7 @@ func (c *consumer) walk(cursor *cursor, b []byte) (records int64, err error) {
 
 // gatherConsumers adds up what the consumers did.
 func gatherConsumers(report *Report, consumers []*consumer, elapsed time.Duration) {
-	latency := newHistogram()
+	latency := NewHistogram()
 	for _, c := range consumers {
 		report.Requests += c.requests
 		report.Records += c.records
@@ -322,7 +322,7 @@ func gatherConsumers(report *Report, consumers []*consumer, elapsed time.Duratio
 			report.Errors[name] += count
 		}
 	}
-	report.AckLatency = summarise(latency)
+	report.AckLatency = Summarise(latency)
 	report.setRates(elapsed)
 }
 

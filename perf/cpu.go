@@ -39,19 +39,20 @@ type cpuTimes struct {
 	machine      time.Duration // all processes, interrupts included
 }
 
-// cpuMeter compares two moments.
-type cpuMeter struct {
+// CPUMeter compares the CPU used at two moments.
+type CPUMeter struct {
 	serverPID int // 0: unknown
 	start     cpuTimes
 }
 
-func startCPUMeter(serverPID int) *cpuMeter {
-	m := &cpuMeter{serverPID: serverPID}
+// StartCPUMeter begins; serverPID is the process to report apart, 0 for none.
+func StartCPUMeter(serverPID int) *CPUMeter {
+	m := &CPUMeter{serverPID: serverPID}
 	m.start = m.read()
 	return m
 }
 
-func (m *cpuMeter) read() cpuTimes {
+func (m *CPUMeter) read() cpuTimes {
 	t := cpuTimes{at: time.Now()}
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) == nil {
@@ -68,8 +69,8 @@ func (m *cpuMeter) read() cpuTimes {
 	return t
 }
 
-// stop returns the CPU used since the start.
-func (m *cpuMeter) stop() CPU {
+// Stop returns the CPU used since the start.
+func (m *CPUMeter) Stop() CPU {
 	end := m.read()
 	elapsed := end.at.Sub(m.start.at)
 	if elapsed <= 0 {

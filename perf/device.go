@@ -88,7 +88,7 @@ func (o *DeviceOptions) Validate() error {
 // writes (with FlushEach or FlushGroup: made durable), records stay zero.
 func Device(ctx context.Context, options DeviceOptions) (report Report, err error) {
 	options.EnsureDefaults()
-	report = Report{Kind: "device", Parameters: options, Environment: currentEnvironment()}
+	report = Report{Kind: "device", Parameters: options, Environment: CurrentEnvironment()}
 	if err := options.Validate(); err != nil {
 		return report, err
 	}
@@ -150,7 +150,7 @@ func runDevice(ctx context.Context, o *DeviceOptions, report *Report) (err error
 	defer func() { err = errors.Join(err, d.Close()) }()
 	report.Notes = append(report.Notes, fmt.Sprintf("disk %s, direct %v", d.Info().Name, d.Info().Direct))
 	run := &device{
-		options: o, disk: d, latency: newHistogram(),
+		options: o, disk: d, latency: NewHistogram(),
 		fileBytes: max(o.FileBytes/int64(o.Files)/int64(o.ChunkBytes), 1) * int64(o.ChunkBytes),
 	}
 	for range o.Depth {
@@ -165,9 +165,9 @@ func runDevice(ctx context.Context, o *DeviceOptions, report *Report) (err error
 		}
 		run.idle = append(run.idle, &deviceWrite{operation: disk.Operation{Buffer: bytes}})
 	}
-	p := &preparer{disk: d}
-	files, err := p.make(o.Files, run.fileBytes, o.History, run.idle[0].operation.Buffer)
-	defer func() { err = errors.Join(err, p.remove(files)) }()
+	p := &Preparer{Disk: d}
+	files, err := p.Make(o.Files, run.fileBytes, o.History, run.idle[0].operation.Buffer)
+	defer func() { err = errors.Join(err, p.Remove(files)) }()
 	if err != nil {
 		return err
 	}
@@ -175,13 +175,13 @@ func runDevice(ctx context.Context, o *DeviceOptions, report *Report) (err error
 		run.files = append(run.files, &deviceFile{file: file})
 	}
 	report.Started = time.Now()
-	meter := startCPUMeter(0)
+	meter := StartCPUMeter(0)
 	start := time.Now()
 	err = run.loop(ctx, start.Add(o.Duration))
-	report.CPU = meter.stop()
+	report.CPU = meter.Stop()
 	report.Requests = run.done
 	report.Bytes = run.done * int64(o.ChunkBytes)
-	report.AckLatency = summarise(run.latency)
+	report.AckLatency = Summarise(run.latency)
 	report.setRates(time.Since(start))
 	return err
 }
@@ -270,7 +270,7 @@ func (r *device) completed(op *disk.Operation, now time.Time) {
 }
 
 func (r *device) count(w *deviceWrite, now time.Time) {
-	recordLatency(r.latency, now.Sub(w.since))
+	RecordLatency(r.latency, now.Sub(w.since), 1)
 	r.done++
 	r.idle = append(r.idle, w)
 }

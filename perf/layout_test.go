@@ -99,7 +99,7 @@ func TestBareServerAndGeneratorAgree(t *testing.T) {
 func TestMatchDoesNotAllocate(t *testing.T) {
 	load := NewLoad()
 	template := newProduceTemplate(9, "topic", 0, -1, make([]byte, 1000))
-	p := &producer{depth: load.Depth, slots: make([]slot, load.Depth), writerWake: make(chan struct{}, 1), latency: newHistogram(), lastReply: time.Now()}
+	p := &producer{depth: load.Depth, slots: make([]slot, load.Depth), writerWake: make(chan struct{}, 1), latency: NewHistogram(), lastReply: time.Now()}
 	var replies []byte
 	for range load.Depth {
 		replies = append(replies, template.reply.frame...)
@@ -124,7 +124,7 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 func TestMatchRefusesWhatIsNotDue(t *testing.T) {
 	template := newProduceTemplate(9, "topic", 0, -1, make([]byte, 1000))
 	fresh := func() *producer {
-		p := &producer{depth: 2, slots: make([]slot, 2), writerWake: make(chan struct{}, 1), latency: newHistogram(), errors: map[string]int64{}}
+		p := &producer{depth: 2, slots: make([]slot, 2), writerWake: make(chan struct{}, 1), latency: NewHistogram(), errors: map[string]int64{}}
 		p.slots[0].template = template
 		return p
 	}

@@ -11,7 +11,7 @@ import (
 // broker refused requests.
 func Produce(ctx context.Context, options ProduceOptions) (Report, error) {
 	options.EnsureDefaults()
-	report := Report{Kind: "produce", Parameters: options, Environment: currentEnvironment()}
+	report := Report{Kind: "produce", Parameters: options, Environment: CurrentEnvironment()}
 	if err := options.Validate(); err != nil {
 		return report, err
 	}

@@ -65,16 +65,18 @@ const (
 	latencyDigits    = 3
 )
 
-func newHistogram() *hdrhistogram.Histogram {
+// NewHistogram makes a histogram of latencies in microseconds, for RecordLatency.
+func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, latencyMicrosMax, latencyDigits)
 }
 
-// record adds a latency; one beyond the scale counts as its end.
-func recordLatency(h *hdrhistogram.Histogram, latency time.Duration) {
-	_ = h.RecordValue(min(max(latency.Microseconds(), 0), latencyMicrosMax)) // fails only out of scale
+// RecordLatency adds count latencies of the same size; those beyond the scale count as its end.
+func RecordLatency(h *hdrhistogram.Histogram, latency time.Duration, count int64) {
+	_ = h.RecordValues(min(max(latency.Microseconds(), 0), latencyMicrosMax), count) // fails only out of scale
 }
 
-func summarise(h *hdrhistogram.Histogram) *Latency {
+// Summarise returns what a histogram says, nil when it is empty.
+func Summarise(h *hdrhistogram.Histogram) *Latency {
 	if h == nil || h.TotalCount() == 0 {
 		return nil
 	}
@@ -105,8 +107,8 @@ func (r *Report) failure() error {
 	return fmt.Errorf("%w: %v", ErrReplies, r.Errors)
 }
 
-// currentEnvironment reads what the system says of itself; what it does not say stays empty.
-func currentEnvironment() Environment {
+// CurrentEnvironment reads what the system says of itself; what it does not say stays empty.
+func CurrentEnvironment() Environment {
 	e := Environment{Cores: runtime.NumCPU(), Go: runtime.Version()}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {

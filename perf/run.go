@@ -33,7 +33,7 @@ func generate(ctx context.Context, report *Report, load *Load, targets []target,
 		return err
 	}
 	report.Started = time.Now()
-	meter := startCPUMeter(serverPID)
+	meter := StartCPUMeter(serverPID)
 	start := time.Now()
 	schedule(producers, load, records, start)
 	group, groupContext := errgroup.WithContext(ctx)
@@ -48,7 +48,7 @@ func generate(ctx context.Context, report *Report, load *Load, targets []target,
 		defer stop()
 	}
 	err = group.Wait()
-	report.CPU = meter.stop()
+	report.CPU = meter.Stop()
 	gather(report, producers, start)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -110,7 +110,7 @@ func schedule(producers []*producer, load *Load, records int, start time.Time) {
 
 // gather adds up what the producers did.
 func gather(report *Report, producers []*producer, start time.Time) {
-	latency := newHistogram()
+	latency := NewHistogram()
 	end := start
 	for _, p := range producers {
 		refused := int64(0)
@@ -130,6 +130,6 @@ func gather(report *Report, producers []*producer, start time.Time) {
 			end = p.lastReply
 		}
 	}
-	report.AckLatency = summarise(latency)
+	report.AckLatency = Summarise(latency)
 	report.setRates(end.Sub(start))
 }
