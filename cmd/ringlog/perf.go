@@ -16,20 +16,21 @@ func newPerf(app *application) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "perf",
 		Short: "Measure a broker, the ceiling of this machine, and its disk",
-		Long: `Measure a broker (produce, consume), the ceiling that this machine sets for it (bare), and the
-disk alone (device). A broker's figure says little without the other two, measured beside it on
-the same quiet machine: BENCHMARKS.md says how.
+		Long: `Measure a broker (produce, consume), the ceiling that this machine sets for it (bare), its storage
+engine without the network (commit), and the disk alone (device). A broker's figure says little
+without the others, measured beside it on the same quiet machine: BENCHMARKS.md says how.
 
 With --json the report has everything that made the figures: parameters, machine, kernel, commit,
 and the CPU that was used by whom.`,
 		Example: `  ringlog perf device --data-dir ./data
   ringlog perf bare --data-dir ./data --connections 16
+  ringlog perf commit --data-dir ./data --partitions 384
   ringlog perf produce --connections 16 --duration 30s
   ringlog perf produce --rate 20000 --record-bytes 200 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newPerfProduce(app), newPerfConsume(app), newPerfBare(app), newPerfDevice(app))
+	command.AddCommand(newPerfProduce(app), newPerfConsume(app), newPerfBare(app), newPerfCommit(app), newPerfDevice(app))
 	return command
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"ringlog/internal/ringlogtest"
 	"ringlog/perf"
+	"ringlog/perf/commit"
 )
 
 // TestPerfCountsWhatItSent: what perf produce reports as sent is what perf
@@ -76,6 +77,31 @@ func TestTheDiskIsMeasuredAndLeftClean(t *testing.T) {
 		}
 		if left, err := os.ReadDir(directory); err != nil || len(left) > 0 {
 			t.Errorf("--flush %s left behind: %v, %v", flush, left, err)
+		}
+	}
+}
+
+// TestCommitsAreMeasuredAndLeftClean: perf commit says the same to people and to
+// programs, of the engine and of what stands in its place.
+func TestCommitsAreMeasuredAndLeftClean(t *testing.T) {
+	for _, system := range []string{"engine", "journal", "syncfs", "files", "direct"} {
+		directory := filepath.Join(t.TempDir(), "commit")
+		arguments := []string{"perf", "commit", "--data-dir", directory, "--system", system, "--partitions", "3", "--record-bytes", "200",
+			"--warm-up", "10ms", "--duration", "50ms", "--journal-bytes", "4194304", "--space-bytes", "67108864"}
+		if system == "engine" {
+			arguments = append(arguments, "--tail-bytes", "16777216")
+		}
+		output, complaint, code := script{}.execute(t, strings.NewReader(""), arguments...)
+		if code != exitOK || !strings.Contains(output, " appends/s, ") || !strings.Contains(output, "3 partitions, ") {
+			t.Errorf("%s: exit code %d\n%s%s", system, code, output, complaint)
+		}
+		output, complaint, code = script{}.execute(t, strings.NewReader(""), append(arguments, "--json")...)
+		var report commit.Report
+		if err := json.Unmarshal([]byte(output), &report); err != nil || code != exitOK || string(report.Parameters.System) != system || report.Appends == 0 {
+			t.Errorf("%s: exit code %d, %v\n%s%s", system, code, err, output, complaint)
+		}
+		if left, err := os.ReadDir(directory); err != nil || len(left) > 0 {
+			t.Errorf("%s left behind: %v, %v", system, left, err)
 		}
 	}
 }

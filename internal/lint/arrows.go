@@ -38,6 +38,7 @@ var arrows = []arrow{
 	{"tier/...", append([]string{"engine"}, leaves...), "tiered storage sits on the engine"},
 	{"raftctl/...", []string{"meta", "buffer"}, "the control plane stands beside the data path: they meet in a meta.Image only"},
 	{"client/...", []string{"record", "buffer"}, "the client is a library of its own: it shares the batch format and nothing else"},
+	{"perf/commit/...", []string{"perf", "engine/...", "replica", "record", "buffer"}, "the storage engine is measured with the replica that a broker gives it, and nothing above"},
 	{"perf/...", []string{"client", "record", "buffer", "engine/disk/..."}, "a load generator sees what a client and a disk see"},
 	{"internal/...", []string{"internal/..."}, "internal helps everybody and knows nobody"},
 	{"server/...", everyone, ""},
