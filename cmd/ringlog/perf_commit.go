@@ -16,7 +16,7 @@ func newPerfCommit(app *application) *cobra.Command {
 		overlap = true
 	)
 	options.EnsureDefaults()
-	options.Way, options.SegmentBytes, options.TailBytes = "", 0, 0 // of the engine alone
+	options.Way, options.Shards, options.SegmentBytes, options.TailBytes = "", 0, 0, 0 // of the engine alone
 	command := &cobra.Command{
 		Use:   "commit",
 		Short: "Measure the storage engine without its network, or raw writes in its place",
@@ -53,6 +53,7 @@ appends are answered. The latency is what an appender sees: from there to there.
 	flags.DurationVar(&options.WarmUp, "warm-up", options.WarmUp, "how long to run before measuring")
 	flags.DurationVar(&options.Duration, "duration", options.Duration, "how long to measure")
 	flags.Int64Var(&options.JournalBytes, "journal-bytes", options.JournalBytes, "size of the journal, in `bytes`")
+	flags.IntVar(&options.Shards, "shards", 0, "`number` of the engine's shards (default 1)")
 	flags.Int64Var(&options.SpaceBytes, "space-bytes", options.SpaceBytes, "most that all files may take, in `bytes`")
 	flags.Int64Var(&options.SegmentBytes, "segment-bytes", 0, "size of the engine's segments, in `bytes` (default: by --space-bytes)")
 	flags.Int64Var(&options.TailBytes, "tail-bytes", 0, "memory of the engine for what was appended, in `bytes` (default 2147483648)")

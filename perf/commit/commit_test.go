@@ -83,6 +83,16 @@ func TestOtherShapesAddUp(t *testing.T) {
 	}
 }
 
+// Groups whose logs are on several shards are answered as one.
+func TestSeveralShardsAddUp(t *testing.T) {
+	o := small(t, Engine)
+	o.Shards, o.TailBytes = 2, 32<<20
+	r, err := Run(t.Context(), o)
+	if err != nil || r.Appends == 0 || r.Commits == 0 {
+		t.Errorf("%d appends, %d commits, %v", r.Appends, r.Commits, err)
+	}
+}
+
 // kept runs o and returns where its files are.
 func kept(t *testing.T, o Options) (Report, string) {
 	t.Helper()

@@ -34,6 +34,7 @@ const (
 func engineOptions(o *Options, directory string, tail, cold *buffer.Pool) engine.Options {
 	return engine.Options{
 		OpenDisk:          func() (disk.Disk, error) { return backend.Open(directory, o.Disk, backend.Options{}) },
+		Shards:            o.Shards,
 		Tail:              tail,
 		Cold:              cold,
 		FilesOpenMax:      segmentFiles(),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ringlog/engine"
 	"ringlog/engine/disk"
 	"ringlog/perf"
 )
@@ -73,6 +74,8 @@ type Options struct {
 	// JournalBytes is the size of the journal: the engine's, and the raw one's,
 	// which is made larger when four of its frames would not fit. Default 512 MiB.
 	JournalBytes int64 `json:"journal_bytes"`
+	// Shards is the engine's number of shards. Default 1.
+	Shards int `json:"shards,omitempty"`
 	// SpaceBytes is what all files together may take. Default 16 GiB.
 	SpaceBytes int64 `json:"space_bytes"`
 	// SegmentBytes is the engine's segment.bytes. Default: what lets four
@@ -116,6 +119,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.SpaceBytes, 16<<30)
 	if o.System == Engine {
 		setDefault(&o.Way, Auto)
+		setDefault(&o.Shards, 1)
 		setDefault(&o.TailBytes, 2<<30)
 		share := min(max(o.SpaceBytes/int64(4*max(o.Partitions, 1)), segmentBytesMin, 2*int64(o.RecordBytes)), segmentBytesMax)
 		setDefault(&o.SegmentBytes, share&^(disk.BlockBytes-1))
@@ -140,6 +144,7 @@ func (o *Options) Validate() error {
 	require(slices.Contains(systems, o.System), "system %q is none of %q", o.System, systems)
 	require(o.System != Engine || o.Way == Auto || o.Way == Sync, "way %q is neither %q nor %q", o.Way, Auto, Sync)
 	require(o.System == Engine || o.Way == "", "way %q is of the engine, not of %q", o.Way, o.System)
+	require(o.System != Engine || o.Shards > 0 && o.Shards <= engine.ShardsMax, "%d shards are not 1 to %d", o.Shards, engine.ShardsMax)
 	require(o.Partitions > 0 && o.Partitions <= partitionsMax, "%d partitions are not 1 to %d", o.Partitions, partitionsMax)
 	require(o.RecordBytes >= recordBytesMin && o.RecordBytes <= recordBytesMax, "record bytes %d are not %d to %d", o.RecordBytes, recordBytesMin, recordBytesMax)
 	require(o.Durability == perf.Durable || o.Durability == perf.Written, "durability %q is neither %q nor %q", o.Durability, perf.Durable, perf.Written)

@@ -14,10 +14,10 @@ import (
 	"ringlog/perf"
 )
 
-// procsMin is the least GOMAXPROCS: the thread of the disk's owner, its helper
-// and two more, because a thread back from a system call otherwise waits for a
-// slice of 10 ms.
-const procsMin = 4
+// procsBeside is how much larger than the number of threads that own a disk GOMAXPROCS
+// is at least: the disk's helper and two more, because a thread back from a system
+// call otherwise waits for a slice of 10 ms.
+const procsBeside = 3
 
 // Run measures one system. It returns no figures without an answer to every
 // append that was submitted, at the offset that was its turn.
@@ -30,8 +30,8 @@ func Run(ctx context.Context, options Options) (report Report, err error) {
 	if err := options.Validate(); err != nil {
 		return report, err
 	}
-	if before := runtime.GOMAXPROCS(0); before < procsMin {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procsMin))
+	if least := max(options.Shards, 1) + procsBeside; runtime.GOMAXPROCS(0) < least {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(least))
 	}
 	batch, err := newBatch(options.RecordBytes)
 	if err != nil {
