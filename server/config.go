@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"ringlog/engine"
 	"ringlog/meta"
 )
 
@@ -36,6 +37,10 @@ type Config struct {
 	// IO is how disks are reached: "uring", "portable", or "auto" for io_uring
 	// where the system has it. Default "auto".
 	IO string
+	// Shards is how many threads of the storage engine, each with a way to the disk of its
+	// own, share the logs. One serves a device and up to four cores; it may be
+	// changed from one start to the next. Default 1.
+	Shards int
 	// MemoryBytes is the budget for data in memory; see Budget for its parts. The Go heap
 	// comes on top. The default is a quarter of what the machine, or
 	// the container, has, between 256 MiB and 4 GiB.
@@ -68,6 +73,7 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.KafkaAddr, "127.0.0.1:9092")
 	setDefault(&c.AdminAddr, "127.0.0.1:9644")
 	setDefault(&c.IO, IOAuto)
+	setDefault(&c.Shards, 1)
 	setDefault(&c.ShutdownTimeout, 10*time.Second)
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = defaultMemoryBytes()
@@ -127,6 +133,9 @@ func (c *Config) resolve() (*resolved, error) {
 	}
 	if !slices.Contains([]string{IOAuto, IOUring, IOPortable}, c.IO) {
 		fault(fmt.Errorf("io: %q is not %s, %s or %s", c.IO, IOAuto, IOUring, IOPortable))
+	}
+	if c.Shards < 1 || c.Shards > engine.ShardsMax {
+		fault(fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, engine.ShardsMax))
 	}
 	if c.MemoryBytes < memoryBytesMin {
 		fault(fmt.Errorf("memory: %d bytes are less than %d, the least with which the broker can work", c.MemoryBytes, memoryBytesMin))

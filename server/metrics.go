@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -45,7 +47,7 @@ const (
 )
 
 // metrics is everything that is exported without labels. Labels are only what is
-// bounded by this program: an API, a pool; never a topic or a client.
+// bounded by this program: an API, a pool, a shard; never a topic or a client.
 var metrics = []metric{
 	{"healthy", "Whether the broker and all its logs work: what /healthz says.", gauge, func(s *sample) float64 { return s.health }},
 
@@ -113,10 +115,33 @@ var (
 	handlerPanics    = prometheus.NewDesc("ringlog_kafka_panics_total", "Requests that hit a fault of the broker: each is a bug.", nil, nil)
 	poolLimitBytes   = prometheus.NewDesc("ringlog_memory_limit_bytes", "Parts of the memory budget.", []string{"pool"}, nil)
 	poolInUseBytes   = prometheus.NewDesc("ringlog_memory_in_use_bytes", "What of each part is in use.", []string{"pool"}, nil)
-	labelled         = []*prometheus.Desc{apiRequests, apiErrors, sessionsClosed, handlerPanics, poolLimitBytes, poolInUseBytes}
+	labelled         = append([]*prometheus.Desc{apiRequests, apiErrors, sessionsClosed, handlerPanics, poolLimitBytes, poolInUseBytes}, shardDescriptions()...)
 	_                = prometheus.Collector(&collector{})
 	metricNamePrefix = "ringlog_"
 )
+
+// shardMetrics is what shows how evenly the shards of the engine are loaded.
+var shardMetrics = []struct {
+	description *prometheus.Desc
+	kind        prometheus.ValueType
+	value       func(m *engine.Metrics) int64
+}{
+	{shardDescription("logs", "Open logs, by shard."), gauge, func(m *engine.Metrics) int64 { return m.Logs }},
+	{shardDescription("append_bytes_total", "Bytes of batches that got an offset, by shard."), counter, func(m *engine.Metrics) int64 { return m.AppendBytes }},
+	{shardDescription("flushes_total", "Flushes of the device, by shard."), counter, func(m *engine.Metrics) int64 { return m.Flushes }},
+}
+
+func shardDescription(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc(metricNamePrefix+"shard_"+name, help, []string{"shard"}, nil)
+}
+
+func shardDescriptions() []*prometheus.Desc {
+	var list []*prometheus.Desc
+	for _, m := range shardMetrics {
+		list = append(list, m.description)
+	}
+	return list
+}
 
 func describe() []*prometheus.Desc {
 	list := make([]*prometheus.Desc, len(metrics))
@@ -148,6 +173,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for n, m := range metrics {
 		out <- prometheus.MustNewConstMetric(descriptions[n], m.kind, m.value(&look))
+	}
+	for n := range look.engine.Shards {
+		for _, m := range shardMetrics {
+			out <- prometheus.MustNewConstMetric(m.description, m.kind, float64(m.value(&look.engine.Shards[n])), strconv.Itoa(n))
+		}
 	}
 	counted := s.kafka.Metrics()
 	counted.ByAPI(func(name string, requests, errors int64) {

@@ -46,6 +46,14 @@ var ownSettings = []Setting{
 	{Name: "io", Default: IOAuto,
 		Documentation: "How disks are reached: uring, portable, or auto for io_uring where the system has it.",
 		set:           func(c *Config, value string) error { c.IO = value; return nil }},
+	{Name: "shards", Default: "1",
+		Documentation: "How many threads of the storage engine share the logs. One serves a device and up to four cores; it may change from start to start.",
+		set: func(c *Config, value string) (err error) {
+			if c.Shards, err = strconv.Atoi(value); err != nil {
+				return fmt.Errorf("%q is not a number", value)
+			}
+			return nil
+		}},
 	{Name: "memory", Default: "a quarter of the machine's, 256MiB to 4GiB",
 		Documentation: "The budget for data in memory, for example 512MiB.",
 		set: func(c *Config, value string) (err error) {

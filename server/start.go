@@ -30,10 +30,6 @@ import (
 // leader at once.
 const quorumTimeout = 30 * time.Second
 
-// lockedThreads is how many operating system threads belong to one goroutine
-// each: the shard's.
-const lockedThreads = 1
-
 // Start starts a broker and returns when it serves. An error leaves nothing
 // running. ctx bounds the start alone.
 func Start(ctx context.Context, config Config) (*Server, error) {
@@ -122,6 +118,7 @@ func (s *Server) openEngine(context.Context) error {
 		OpenDisk:          func() (disk.Disk, error) { return backend.Open(root, s.config.IO, backend.Options{}) },
 		Tail:              s.pools.tail,
 		Cold:              s.pools.cold,
+		Shards:            s.config.Shards,
 		FilesOpenMax:      s.segmentFiles(),
 		RetentionInterval: s.config.millis("log.retention.check.interval.ms"),
 		Logger:            log,
@@ -131,16 +128,16 @@ func (s *Server) openEngine(context.Context) error {
 	}
 	s.engine = opened
 	info := opened.Info()
-	log.Info("disk", "io", info.Name, "direct", info.Direct, "reason", cmp.Or(info.Reason, "the setting io asks for it"), "directory", root,
+	log.Info("disk", "io", info.Name, "direct", info.Direct, "reason", cmp.Or(info.Reason, "the setting io asks for it"), "directory", root, "shards", s.config.Shards,
 		"frames", s.pools.frames.LimitBytes(), "tail", s.pools.tail.LimitBytes(), "cold", s.pools.cold.LimitBytes())
 	return nil
 }
 
-// raiseProcs lets Go run as many threads at once as are locked to goroutines,
-// and two more: a thread that comes back from the disk would otherwise wait for a time
+// raiseProcs lets Go run as many threads at once as are locked to goroutines, one for
+// each shard, and two more: a thread that comes back from the disk would otherwise wait for a time
 // slice of others, milliseconds each.
 func (s *Server) raiseProcs() {
-	want, have := lockedThreads+2, runtime.GOMAXPROCS(0)
+	want, have := s.config.Shards+2, runtime.GOMAXPROCS(0)
 	if have >= want {
 		return
 	}
