@@ -102,6 +102,13 @@ type extent struct {
 // bytes is the length of the frame without its padding.
 func (x *extent) bytes() int { return headerBytes + x.dataBytes + x.tableBytes }
 
+// sound says whether a frame of that extent can be. As unsigned numbers, because
+// four bytes can be negative where an int has no more.
+func (x *extent) sound() bool {
+	return uint(x.dataBytes) <= FrameBytesMax && uint(x.tableBytes) <= FrameBytesMax && x.bytes() <= FrameBytesMax &&
+		uint(x.entries) <= uint(x.tableBytes/rowBytesMin)
+}
+
 // frameBytes rounds up to whole blocks.
 func frameBytes(bytes int) int { return (bytes + BlockBytes - 1) &^ (BlockBytes - 1) }
 

@@ -34,8 +34,8 @@ type Verdict struct {
 	// Damaged are the sequences that were flushed, may still be needed, and are
 	// not there, or not whole: corruption.
 	Damaged []Range
-	// Dropped are the frames behind the journal's end. Nothing in them was
-	// acknowledged.
+	// Dropped are the frames behind the journal's end, and those that are damaged
+	// and that nobody calls flushed. Nothing in them was acknowledged.
 	Dropped []int
 	// Ahead are frames of a run above the checkpoint's. No writer makes them: a run is
 	// durable in the checkpoint before its first frame is written. They are
@@ -49,8 +49,7 @@ type Verdict struct {
 }
 
 // Judge decides which of the frames found in a ring a restart takes
-// (architecture.md, rules 5 and 9). known is false when the checkpoint was lost;
-// then the highest run found is judged, from where its own frames say.
+// (architecture.md, rules 5 and 9).
 //
 // Only frames of the run judged count. The journal begins at the highest From of
 // the checkpoint and of any of them; what lies below is of older laps, may be
@@ -63,6 +62,14 @@ type Verdict struct {
 // what it says of other frames was true when it was built, whether or not its
 // own batches ever arrived. Without that, a frame that was flushed and lost would
 // pass for the torn end when the one frame that knew better was torn itself.
+//
+// known is false when the checkpoint was lost. Then the highest run found is
+// judged. Where its needed frames begin is only known from their own headers, which
+// may say less than the checkpoint did: a frame that is missing may have been
+// trimmed and overwritten by one that cannot be read, and is no proof of an end.
+// So every whole frame counts. Merging more than necessary is safe, for merging
+// compares and never skips a gap; ending too early would lose, in silence, what
+// was acknowledged.
 func Judge(found []Found, checkpoint Trim, known bool) Verdict {
 	v := Verdict{Run: checkpoint.Run}
 	if !known {
@@ -84,15 +91,17 @@ func Judge(found []Found, checkpoint Trim, known bool) Verdict {
 		}
 	}
 	order = bySequence(found, order, from)
-	expected := from
-	for k, i := range order {
+	expected, ended := from, false
+	for _, i := range order {
 		f := &found[i]
-		// Is f, or the sequence before it, the first bad one above all that was flushed?
-		if f.Sequence > flushed && !f.Whole || f.Sequence > expected && f.Sequence-1 > flushed {
-			v.Dropped = order[k:]
-			break
+		torn := !f.Whole && f.Sequence > flushed
+		hole := f.Sequence > expected && f.Sequence-1 > flushed
+		ended = ended || known && hole // a torn one before is a hole too
+		if ended || torn {
+			v.Dropped = append(v.Dropped, i)
+			continue
 		}
-		v.damage(expected, f.Sequence)
+		v.damage(expected, min(f.Sequence, flushed+1))
 		if !f.Whole {
 			v.damage(f.Sequence, f.Sequence+1)
 		}

@@ -81,7 +81,7 @@ func Parse(data []byte, store [16]byte) (Frame, error) {
 	if !h.sound() {
 		return f, corrupt(atSequence, "frame %d says that %d is flushed and %d needed", h.Sequence, h.Flushed, h.From)
 	}
-	if x.dataBytes > FrameBytesMax || x.tableBytes > FrameBytesMax || x.bytes() > FrameBytesMax || x.entries > x.tableBytes/rowBytesMin {
+	if !x.sound() {
 		return f, corrupt(atEntries, "%d entries announced, in %d bytes with a table of %d", x.entries, x.dataBytes, x.tableBytes)
 	}
 	length := frameBytes(x.bytes())
