@@ -20,7 +20,7 @@ var (
 // the rules.
 var scopes = map[string]Scope{
 	"tiny":       {Logs: 1, Blocks: 3, Slots: 2, Appends: 2, Frames: 3, Flights: 2, Crashes: 1},
-	"lives":      {Logs: 1, Blocks: 4, Slots: 2, Appends: 4, Frames: 4, Flights: 2, Crashes: 2, Kills: true},
+	"lives":      {Logs: 1, Blocks: 4, Slots: 2, Appends: 3, Frames: 3, Flights: 2, Crashes: 2, Kills: true},
 	"two logs":   {Logs: 2, Blocks: 1, Slots: 2, Appends: 3, Frames: 3, Flights: 2, Crashes: 2, Kills: true},
 	"segments":   {Logs: 1, Blocks: 3, Slots: 2, Appends: 3, Frames: 2, Flights: 1, Crashes: 1, Kills: true, Rolls: true},
 	"names":      {Logs: 1, Blocks: 3, Slots: 2, Appends: 2, Frames: 2, Flights: 1, Crashes: 2, Kills: true, Rolls: true},
