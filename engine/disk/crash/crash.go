@@ -61,24 +61,31 @@ type Options struct {
 // Disk implements disk.Disk.
 type Disk struct {
 	wake    chan struct{} // holds one token
-	crashed atomic.Bool
+	machine *machine
 
 	// What follows belongs to the owner.
 	options  Options
 	world    *world
 	files    handle.Table[*openFile]
-	faults   []*Fault
 	order    *dice     // decides the order of completions
 	chance   *dice     // decides everything else, so that a fault does not change the order
 	queued   []*flight // submitted, not handed over
 	flying   []*flight // handed over
 	heldBack int       // of flying: those with a delay
 	ended    []*disk.Operation
-	steps    int
-	crashAt  int
 	inFlight int
 	closed   bool
-	marker   uint64 // in disk.Operation.Slot while an operation is in flight here
+}
+
+// machine is what a Disk and its siblings share besides their files: the power, and
+// the fault script.
+type machine struct {
+	crashed atomic.Bool
+	disks   []*Disk
+	faults  []*Fault
+	steps   int
+	crashAt int
+	marker  uint64 // in disk.Operation.Slot while an operation is in flight on one of them
 }
 
 // openFile is one handle.
@@ -98,9 +105,9 @@ type flight struct {
 	delay   int    // completions that must come before this one
 }
 
-// disks counts the Disks made, for their markers alone. Each has its own, so that an
+// machines counts what was made, for the markers alone. Each has its own, so that an
 // operation that was in flight when the power went may be used on another Disk.
-var disks atomic.Uint64
+var machines atomic.Uint64
 
 // scribble is what the buffer of a Read holds until the Read completes.
 var scribble = page{0: 0xA5, disk.BlockBytes / 2: 0x5A, disk.BlockBytes - 1: 0xA5}
@@ -113,14 +120,33 @@ func New(options Options) *Disk {
 }
 
 func newDisk(options Options, w *world) *Disk {
-	return &Disk{
+	return addDisk(options, w, &machine{marker: 0xC4A5_4EED_0000_0000 + machines.Add(1)})
+}
+
+// Sibling returns another Disk on the same files, as a second queue of one
+// device is: operations of its own in flight, in an order of their own, under
+// the same fault script. Steps count for all siblings, and one power cut
+// takes all: Crash and its kin may be asked of any. All belong to one goroutine,
+// so Options.Blocking is not for them.
+func (d *Disk) Sibling() *Disk {
+	if d.options.Blocking {
+		panic("crash: a disk that blocks has no siblings")
+	}
+	return addDisk(d.options, d.world, d.machine)
+}
+
+func addDisk(options Options, w *world, m *machine) *Disk {
+	stream := uint64(len(m.disks)) << 32
+	d := &Disk{
 		options: options,
 		world:   w,
-		marker:  0xC4A5_4EED_0000_0000 + disks.Add(1),
+		machine: m,
 		wake:    make(chan struct{}, 1),
-		order:   newDice(options.Seed, 1),
-		chance:  newDice(options.Seed, 2),
+		order:   newDice(options.Seed, stream+1),
+		chance:  newDice(options.Seed, stream+2),
 	}
+	m.disks = append(m.disks, d)
+	return d
 }
 
 // AddFault appends a rule to the fault script and returns it, for Fired.
@@ -128,45 +154,48 @@ func (d *Disk) AddFault(rule Fault) *Fault {
 	if rule.Err == nil && rule.Effect == 0 || rule.Bytes%disk.BlockBytes != 0 {
 		panic("crash: a fault needs an error or an effect, and whole blocks")
 	}
-	d.faults = append(d.faults, &rule)
+	d.machine.faults = append(d.machine.faults, &rule)
 	return &rule
 }
 
 // ClearFaults ends the fault script.
-func (d *Disk) ClearFaults() { d.faults = nil }
+func (d *Disk) ClearFaults() { d.machine.faults = nil }
 
 // Steps is the number of submissions and completions so far.
-func (d *Disk) Steps() int { return d.steps }
+func (d *Disk) Steps() int { return d.machine.steps }
 
 // CrashAt turns the power off just before the step with this number, counted
 // from 1: that submission or completion does not happen, and Wait returns
 // ErrCrashed from then on. 0 never does.
-func (d *Disk) CrashAt(step int) { d.crashAt = step }
+func (d *Disk) CrashAt(step int) { d.machine.crashAt = step }
 
 // Halt turns the power off now and wakes the owner. Any goroutine may call it.
 func (d *Disk) Halt() {
-	d.crashed.Store(true)
-	d.Wake()
+	d.machine.crashed.Store(true)
+	for _, sibling := range d.machine.disks {
+		sibling.Wake()
+	}
 }
 
 // Crashed says whether the power is off.
-func (d *Disk) Crashed() bool { return d.crashed.Load() }
+func (d *Disk) Crashed() bool { return d.machine.crashed.Load() }
 
 // step counts one submission or completion; false when it does not happen any more.
 func (d *Disk) step() bool {
-	if d.crashAt > 0 && d.steps+1 >= d.crashAt {
-		d.crashed.Store(true)
+	m := d.machine
+	if m.crashAt > 0 && m.steps+1 >= m.crashAt {
+		m.crashed.Store(true)
 	}
-	if d.crashed.Load() {
+	if m.crashed.Load() {
 		return false
 	}
-	d.steps++
+	m.steps++
 	return true
 }
 
 // Submit queues op.
 func (d *Disk) Submit(op *disk.Operation) {
-	if op.Slot == d.marker {
+	if op.Slot == d.machine.marker {
 		panic(fmt.Sprintf("crash: %s of %q submitted while it is in flight", op.Kind, op.Path))
 	}
 	d.inFlight++
@@ -179,7 +208,7 @@ func (d *Disk) Submit(op *disk.Operation) {
 		d.ended = append(d.ended, op)
 		return
 	}
-	op.Slot = d.marker
+	op.Slot = d.machine.marker
 	d.queued = append(d.queued, d.newFlight(op))
 }
 
@@ -204,7 +233,7 @@ func (d *Disk) newFlight(op *disk.Operation) *flight {
 			rest = rest[copy(rest, scribble[:]):]
 		}
 	}
-	for _, rule := range d.faults {
+	for _, rule := range d.machine.faults {
 		if rule.meets(&f.request, d.chance) {
 			f.fault = rule
 			if rule.Err == nil && rule.Effect == Delay {
@@ -243,7 +272,7 @@ func (d *Disk) attach(f *flight) {
 
 // Wait hands over what is queued and completes some of what is in flight.
 func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.Operation, error) {
-	if d.crashed.Load() {
+	if d.machine.crashed.Load() {
 		return finished, ErrCrashed
 	}
 	for _, f := range d.queued {
@@ -272,7 +301,7 @@ func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.
 			break
 		}
 	}
-	if d.crashed.Load() {
+	if d.machine.crashed.Load() {
 		// Nobody is there any more who could learn what completed last.
 		return finished, ErrCrashed
 	}
@@ -443,7 +472,7 @@ func (d *Disk) Info() disk.Info { return disk.Info{Name: "crash", Direct: true} 
 
 // Close completes what was handed over; what was queued ends with ErrClosed.
 func (d *Disk) Close() error {
-	if d.crashed.Load() {
+	if d.machine.crashed.Load() {
 		return ErrCrashed
 	}
 	if d.closed {

@@ -69,7 +69,7 @@ func (d *Disk) PendingUnits() int {
 			}
 		}
 	}
-	for _, f := range d.flying {
+	for _, f := range d.allFlying() {
 		if f.kind == disk.Write && f.fault != nil && f.fault.Err != nil {
 			units += len(f.buffer) / disk.SectorBytes // which of them it moves before it fails
 		}
@@ -152,7 +152,7 @@ const (
 func (d *Disk) withFlights(c chooser, partly bool) *world {
 	k := &copier{copies: map[*inode]*inode{}}
 	w := k.world(d.world)
-	flights := slices.Clone(d.flying)
+	flights := d.allFlying()
 	c.shuffle(len(flights), func(i, j int) { flights[i], flights[j] = flights[j], flights[i] })
 	for _, f := range flights {
 		if f.refused != nil || !changes(f.kind) {
@@ -178,6 +178,15 @@ func (d *Disk) withFlights(c chooser, partly bool) *world {
 		_, _ = w.perform(&r, c)
 	}
 	return w
+}
+
+// allFlying returns what was handed to the device by the Disk and its siblings.
+func (d *Disk) allFlying() []*flight {
+	var flights []*flight
+	for _, sibling := range d.machine.disks {
+		flights = append(flights, sibling.flying...)
+	}
+	return flights
 }
 
 // changes says whether the kind changes anything that a power cut could find.
