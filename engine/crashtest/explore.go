@@ -17,6 +17,10 @@ type Config struct {
 	Seed   uint64
 	Script Script
 
+	// Shards is the most that an engine has; each life has another number. 0 and 1
+	// are always one.
+	Shards int
+
 	// Broken is a rule that the engine does not keep, to test the test; 0 is none.
 	Broken rule.Rule
 	// EpochStays breaks rule 11 as well: a restarted leader goes on under the
@@ -269,6 +273,15 @@ func (x *explorer) fail(err error) error {
 		x.failure = err
 	}
 	return crash.ErrCrashed
+}
+
+// drawShards draws how many shards the engine of a life has: half of them as
+// many as there may be.
+func (x *explorer) drawShards() int {
+	if x.config.Shards <= 1 {
+		return 1
+	}
+	return min(1+x.dice.IntN(2*x.config.Shards), x.config.Shards)
 }
 
 func (x *explorer) draw() uint64 { return x.dice.Uint64() }

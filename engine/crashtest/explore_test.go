@@ -17,7 +17,7 @@ var (
 	seedsFlag      = flag.Uint64("crash.seeds", 0, "how many random scripts to explore; 0 is as many as a test run allows")
 	firstFlag      = flag.Uint64("crash.first", 1, "the first seed of the random scripts")
 	exhaustiveFlag = flag.Int("crash.exhaustive", 0, "outcomes to try of each power cut of the pairs, all there are if they are no more; 0 is one by chance")
-	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay: pairs, random, deep, segments, tails or rot")
+	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay: pairs, random, deep, segments, tails or rot, or one of these with -shards behind it")
 	seedFlag       = flag.Uint64("crash.seed", 0, "with -run TestReplay: the seed to replay")
 	breakFlag      = flag.String("crash.break", "", "with -run TestReplay: the rule that the engine breaks")
 )
@@ -79,6 +79,25 @@ var tailPlan = plan{"tails", func(seed uint64) Config {
 var rotPlan = plan{"rot", func(seed uint64) Config {
 	return Config{Seed: seed, Script: Random(seed*uint64(len(themes)), 30), Depth: 2, Rot: 60}
 }}
+
+// shardsOf makes a plan of one: the same scripts on engines with up to three shards,
+// another number in each life.
+func shardsOf(p plan) plan {
+	return plan{p.name + "-shards", func(seed uint64) Config {
+		config := p.config(seed)
+		config.Shards = 3
+		return config
+	}}
+}
+
+// plans is all of them.
+func plans() []plan {
+	all := []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
+	for _, p := range all {
+		all = append(all, shardsOf(p))
+	}
+	return all
+}
 
 // explore runs one exploration.
 func (p plan) explore(seed uint64, broken rule.Rule, trace bool) Result {
@@ -195,6 +214,18 @@ func TestFlippedBits(t *testing.T) {
 	t.Log(sum)
 }
 
+// Rule 17: the same with several shards, whose number changes whenever an engine
+// starts: what one shard's checkpoint says is found by another.
+func TestScriptsOfSeveralShards(t *testing.T) {
+	count := *seedsFlag
+	if count == 0 {
+		count = share(20)
+	}
+	for _, p := range []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan} {
+		t.Log(shardsOf(p).sweep(t, *firstFlag, count))
+	}
+}
+
 // share is how much of count a run does: the race detector makes it slow and
 // finds nothing in code of one goroutine.
 func share(count uint64) uint64 {
@@ -217,7 +248,7 @@ func TestReplay(t *testing.T) {
 			broken = r
 		}
 	}
-	for _, p := range []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan} {
+	for _, p := range plans() {
 		if p.name == *planFlag {
 			r := p.explore(*seedFlag, broken, true)
 			if r.Failure != nil {

@@ -32,7 +32,8 @@ const turnsMax = 20_000
 // life is one run of an engine, from its start on what a crash left to its end.
 type life struct {
 	x       *explorer
-	disk    *crash.Disk
+	disk    *crash.Disk // the first shard's; the others have its siblings
+	shards  int
 	stepper *engine.Stepper
 	pools   *pools // nil before start and after end
 	dice    *rand.Rand
@@ -69,7 +70,7 @@ type producer struct {
 
 // newLife prepares a life on what is on d, for logs that are expected there.
 func (x *explorer) newLife(d *crash.Disk, expected []expectation, depth int, killed bool) *life {
-	l := &life{x: x, disk: d, depth: depth, killed: killed}
+	l := &life{x: x, disk: d, shards: x.drawShards(), depth: depth, killed: killed}
 	l.dice = rand.New(rand.NewPCG(x.draw(), 7))
 	for _, e := range expected {
 		l.logs = append(l.logs, &logLife{expectation: e})
@@ -89,12 +90,10 @@ func (l *life) expectations() []expectation {
 // start runs an engine on the disk.
 func (l *life) start() error {
 	l.pools = l.x.takePools()
-	p := &probe{Disk: l.disk, look: l.look}
-	if l.x.config.Trace {
-		p.trace = l.traceOperation
-	}
+	l.x.note(l, "an engine of %d shards", l.shards)
 	options := engine.Options{
-		OpenDisk:           func() (disk.Disk, error) { return p, nil },
+		OpenDisk:           l.openDisk(),
+		Shards:             l.shards,
 		Tail:               l.pools.tail,
 		Cold:               l.pools.cold,
 		CheckpointInterval: checkpointInterval,
@@ -114,6 +113,22 @@ func (l *life) start() error {
 	}
 	l.stepper = stepper
 	return nil
+}
+
+// openDisk returns what opens the disk of one shard after the other.
+func (l *life) openDisk() func() (disk.Disk, error) {
+	next := l.disk
+	return func() (disk.Disk, error) {
+		p := &probe{Disk: next, look: l.look}
+		if p.Disk == nil {
+			p.Disk = l.disk.Sibling()
+		}
+		next = nil
+		if l.x.config.Trace {
+			p.trace = l.traceOperation
+		}
+		return p, nil
+	}
 }
 
 // traceOperation notes an operation that changed something and finished.
