@@ -42,7 +42,7 @@ func TestEverySystemAddsUp(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if r.AppendsInFlight < 10 || r.BatchBytes != 700 || r.Appends == 0 || r.TotalAppends < r.Appends+int64(r.GroupAppends) {
+					if r.AppendsInFlight != 10 || r.BatchBytes != 700 || r.Appends == 0 || r.TotalAppends < r.Appends+int64(r.GroupAppends) {
 						t.Errorf("%d of %d bytes in flight, %d appends of %d counted", r.AppendsInFlight, r.BatchBytes, r.Appends, r.TotalAppends)
 					}
 					if r.Bytes != 700*r.Appends || r.Latency == nil || r.Latency.Count != r.Appends {

@@ -60,7 +60,8 @@ type Options struct {
 	// InFlight is the number of appends in flight for each partition. Default 1.
 	InFlight int `json:"in_flight"`
 	// Groups is into how many groups one append to each partition is cut.
-	// Default 2: while one is being flushed the other can be written.
+	// Default 2: while one is being flushed the other can be written. There are more
+	// where one would be larger than 16 MiB.
 	Groups int `json:"groups"`
 	// InFlightBytes bounds the batches in flight; with more and larger partitions
 	// than that, slices take turns. Default 1 GiB.

@@ -31,7 +31,7 @@ type rawLoad struct {
 
 	disk     disk.Disk
 	rotation *rotation
-	idle     []*rawGroup // answered, or not yet submitted; oldest first
+	idle     []*rawGroup // submitted, and waiting for the program to take them; oldest first
 	counters counters
 	checksum uint32 // of all batches: what is computed has to be used
 	finished []*disk.Operation
@@ -41,8 +41,8 @@ type rawLoad struct {
 type rawGroup struct {
 	slice  int
 	source []record.Batch
-	since  time.Time
-	left   int // Direct: its appends that are not answered
+	since  time.Time // of its submission, which is when it became idle
+	left   int       // Direct: its appends that are not answered
 }
 
 // program is a way to commit.
@@ -51,8 +51,8 @@ type program interface {
 	files() (count int, bytes int64)
 	// open takes the files.
 	open(files []disk.File)
-	// advance submits what can be submitted, with now as the time of submission.
-	advance(now time.Time)
+	// advance starts what can be started, idle groups among it.
+	advance()
 	// completed takes an operation that has succeeded.
 	completed(op *disk.Operation, now time.Time)
 }
@@ -94,7 +94,11 @@ func (l *rawLoad) run(ctx context.Context) (err error) {
 		return err
 	}
 	p.open(files)
-	l.meter.begin(time.Now(), func() counters { return l.counters })
+	now := time.Now()
+	for _, g := range l.idle {
+		g.since = now
+	}
+	l.meter.begin(now, func() counters { return l.counters })
 	return l.loop(ctx, p)
 }
 
@@ -107,11 +111,11 @@ func (l *rawLoad) newGroups() {
 
 // loop commits until the meter has enough, and then waits for what is in flight.
 func (l *rawLoad) loop(ctx context.Context, p program) error {
-	for now := time.Now(); ; {
+	for {
 		if l.meter.over() || ctx.Err() != nil {
 			l.idle = l.idle[:0]
 		}
-		p.advance(now)
+		p.advance()
 		if l.disk.InFlight() == 0 {
 			return context.Cause(ctx)
 		}
@@ -119,7 +123,7 @@ func (l *rawLoad) loop(ctx context.Context, p program) error {
 		if l.finished, err = l.disk.Wait(l.finished[:0], -1); err != nil {
 			return fmt.Errorf("perf: commit: %w", err)
 		}
-		now = time.Now()
+		now := time.Now()
 		for _, op := range l.finished {
 			if op.Err == nil && op.Kind == disk.Write && op.Done != len(op.Buffer) {
 				op.Err = fmt.Errorf("write of %d bytes stopped after %d", len(op.Buffer), op.Done)
@@ -132,11 +136,11 @@ func (l *rawLoad) loop(ctx context.Context, p program) error {
 	}
 }
 
-// answer counts a group that is as safe as it has to be, and makes it idle.
+// answer counts a group that is as safe as it has to be, and submits it again.
 func (l *rawLoad) answer(g *rawGroup, now time.Time) {
 	_, count := l.shape.of(g.slice)
 	l.meter.answered(now, g.since, count)
-	g.slice = l.rotation.after(g.slice)
+	g.slice, g.since = l.rotation.after(g.slice), now
 	l.idle = append(l.idle, g)
 }
 

@@ -58,9 +58,8 @@ func (p *direct) open(files []disk.File) {
 	}
 }
 
-func (p *direct) advance(now time.Time) {
+func (p *direct) advance() {
 	for _, g := range p.load.idle {
-		g.since = now
 		p.write(g)
 	}
 	p.load.idle = p.load.idle[:0]

@@ -54,6 +54,8 @@ func (y *fileLayout) open(files []disk.File) {
 	}
 }
 
+func (y *fileLayout) groupsMax() int { return y.load.shape.window }
+
 func (y *fileLayout) exclusive() bool { return true }
 
 func (y *fileLayout) size(groups int) (arenaBytes, writes, flushes int) {

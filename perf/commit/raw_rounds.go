@@ -40,6 +40,8 @@ const (
 type layout interface {
 	files() (count int, bytes int64)
 	open(files []disk.File)
+	// groupsMax is how many groups make a round as large as is useful.
+	groupsMax() int
 	// size returns what a round of groups may need: bytes of its arena, writes, flushes.
 	size(groups int) (arenaBytes, writes, flushes int)
 	// exclusive says that two rounds must not write to one slice at a time.
@@ -63,24 +65,25 @@ func newRounds(l *rawLoad, y layout) *rounds {
 	return p
 }
 
-// groupsMax is how many groups a round takes: half, so that the other half can be
-// written meanwhile.
+// groupsMax is how many groups a round takes: half of them, so that the other half can be
+// written meanwhile, or all.
 func (p *rounds) groupsMax() int {
-	if p.load.options.Serial {
-		return p.load.shape.window
+	groups := p.load.shape.window
+	if !p.load.options.Serial {
+		groups = divideUp(groups, 2)
 	}
-	return divideUp(p.load.shape.window, 2)
+	return min(groups, p.layout.groupsMax())
 }
 
 func (p *rounds) files() (count int, bytes int64) { return p.layout.files() }
 
 func (p *rounds) open(files []disk.File) { p.layout.open(files) }
 
-func (p *rounds) advance(now time.Time) {
+func (p *rounds) advance() {
 	for i := range p.rounds {
 		r := &p.rounds[i]
 		if r.state == roundIdle && cap(r.writes) > 0 {
-			p.write(r, now)
+			p.write(r)
 		}
 		if r.state == roundWritten && !p.flushing {
 			p.flush(r)
@@ -89,7 +92,7 @@ func (p *rounds) advance(now time.Time) {
 }
 
 // write starts a round with the groups that wait.
-func (p *rounds) write(r *round, now time.Time) {
+func (p *rounds) write(r *round) {
 	l := p.load
 	kept := l.idle[:0]
 	for _, g := range l.idle {
@@ -97,7 +100,6 @@ func (p *rounds) write(r *round, now time.Time) {
 			kept = append(kept, g)
 			continue
 		}
-		g.since = now
 		r.groups = append(r.groups, g)
 	}
 	l.idle = kept
@@ -162,11 +164,15 @@ type journalLayout struct {
 const (
 	frameHeaderBytes = disk.BlockBytes
 	checksumBytes    = 4
+
+	// frameBytesUseful is where a flush has become cheap beside its writes: larger
+	// frames would only be copied in one go while the device waits.
+	frameBytesUseful = 16 << 20
 )
 
 func newJournalLayout(l *rawLoad) *journalLayout {
 	y := &journalLayout{load: l}
-	frame, _, _ := y.size(l.shape.window)
+	frame, _, _ := y.size(min(l.shape.window, y.groupsMax()))
 	y.bytes = int64(blocks(int(max(l.options.JournalBytes, 4*int64(frame)))))
 	return y
 }
@@ -174,6 +180,10 @@ func newJournalLayout(l *rawLoad) *journalLayout {
 func (y *journalLayout) files() (count int, bytes int64) { return 1, y.bytes }
 
 func (y *journalLayout) open(files []disk.File) { y.file = files[0] }
+
+func (y *journalLayout) groupsMax() int {
+	return max(frameBytesUseful/(y.load.shape.size*len(y.load.batch)), 1)
+}
 
 func (y *journalLayout) exclusive() bool { return false }
 

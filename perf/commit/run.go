@@ -48,7 +48,7 @@ func Run(ctx context.Context, options Options) (report Report, err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	}
 	s := shapeOf(&options, len(batch))
-	report.BatchBytes, report.GroupAppends, report.AppendsInFlight = len(batch), s.size, s.window*s.size
+	report.BatchBytes, report.GroupAppends, report.AppendsInFlight = len(batch), s.size, s.inFlight()
 	report.FileSystem = fileSystem(directory)
 	if wanted := options.Partitions * options.InFlight; report.AppendsInFlight < wanted {
 		report.Notes = append(report.Notes, fmt.Sprintf("%d appends in flight instead of %d, to stay within %d bytes", report.AppendsInFlight, wanted, options.InFlightBytes))

@@ -16,6 +16,9 @@ type shape struct {
 	rotating   bool
 }
 
+// groupBytesMax bounds a group, as a broker bounds a request.
+const groupBytesMax = 16 << 20
+
 // shapeOf cuts the load of o, whose appends have batchBytes each. When all
 // appends that are asked for may be in flight, each slice has a group for each of them;
 // else fewer groups take the slices in turn.
@@ -24,7 +27,7 @@ func shapeOf(o *Options, batchBytes int) shape {
 	allowed := int(min(max(o.InFlightBytes/int64(batchBytes), 1), int64(wanted)))
 	together := min(o.Partitions, allowed)
 	s := shape{partitions: o.Partitions}
-	s.size = divideUp(together, min(o.Groups, together))
+	s.size = min(divideUp(together, min(o.Groups, together)), max(groupBytesMax/batchBytes, 1))
 	s.slices = divideUp(o.Partitions, s.size)
 	s.window = s.slices * o.InFlight
 	if allowed < wanted {
@@ -35,6 +38,14 @@ func shapeOf(o *Options, batchBytes int) shape {
 }
 
 func divideUp(n, by int) int { return (n + by - 1) / by }
+
+// inFlight is how many appends are in flight at most.
+func (s *shape) inFlight() int {
+	if s.rotating {
+		return s.window * s.size
+	}
+	return s.window / s.slices * s.partitions
+}
 
 // of returns the partitions of a slice.
 func (s *shape) of(slice int) (first, count int) {

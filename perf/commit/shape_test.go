@@ -40,6 +40,17 @@ func TestShapeCoversEveryPartitionOnce(t *testing.T) {
 	}
 }
 
+// No group is larger than a request may be, whatever is asked for.
+func TestGroupsStayBelowARequest(t *testing.T) {
+	o := Options{Partitions: 1000, InFlight: 1, Groups: 2, InFlightBytes: 1 << 30}
+	if s := shapeOf(&o, 1<<20); s.size != 16 || s.window != s.slices || s.slices != 63 {
+		t.Errorf("%+v", s)
+	}
+	if s := shapeOf(&o, 64<<20); s.size != 1 || s.window != 16 {
+		t.Errorf("batches larger than that: %+v", s)
+	}
+}
+
 // Where slices take turns, each has its turn, also when answers come in another order.
 func TestRotationVisitsEverySlice(t *testing.T) {
 	o := Options{Partitions: 10, InFlight: 1, Groups: 2, InFlightBytes: 4000}
