@@ -30,7 +30,7 @@ if [ $((free * 1024)) -lt "$space" ]; then
   exit 1
 fi
 ringlog=${RINGLOG:-bin/ringlog}
-[ -n "${RINGLOG:-}" ] || go build -o "$ringlog" ./cmd/ringlog
+[ -n "${RINGLOG:-}" ] || go build -buildvcs=auto -o "$ringlog" ./cmd/ringlog
 data=$(mktemp -d "$data/commit-table.XXXXXX")
 trap 'rm -rf "$data"' EXIT
 

@@ -15,7 +15,7 @@ kafka=127.0.0.1:19392
 load=(--record-bytes 1000 --batch-bytes 65536 --connections 4 --depth 32 --partitions 4
   --duration "${seconds}s" --durability "$durability" --json "$@")
 
-go build -o bin/ringlog ./cmd/ringlog
+go build -buildvcs=auto -o bin/ringlog ./cmd/ringlog
 rm -rf "$data" && mkdir -p "$data/bare"
 broker=
 trap '[ -z "$broker" ] || kill "$broker" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$data"' EXIT
