@@ -55,6 +55,9 @@ func TestEverySystemAddsUp(t *testing.T) {
 					if edge := int64(2 * r.AppendsInFlight * r.BatchBytes); r.DeviceBytes+edge < r.Bytes {
 						t.Errorf("%d bytes were written for %d", r.DeviceBytes, r.Bytes)
 					}
+					if figures := r.Engine; (figures != nil) != (system == Engine) || figures != nil && figures.AppendBytes < r.Bytes {
+						t.Errorf("%d bytes were appended, and the engine says %+v", r.Bytes, figures)
+					}
 					if left, err := os.ReadDir(o.DataDir); err != nil || len(left) > 0 {
 						t.Errorf("left behind: %v, %v", left, err)
 					}

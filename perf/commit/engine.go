@@ -43,10 +43,9 @@ func engineOptions(o *Options, directory string, tail, cold *buffer.Pool) engine
 	}
 }
 
-// engineCounters reads what the engine counts.
-func engineCounters(e *engine.Engine, tail *buffer.Pool) counters {
-	m := e.Metrics()
-	return counters{commits: m.Flushes, deviceBytes: m.WriteBytes, tailBytes: tail.InUseBytes()}
+// engineCounters takes from the engine's figures what is compared with other systems.
+func engineCounters(m *engine.Metrics) counters {
+	return counters{commits: m.Flushes, deviceBytes: m.WriteBytes}
 }
 
 // segmentFiles is the number of descriptors that segments may have.
@@ -122,7 +121,11 @@ func runEngine(ctx context.Context, l *engineLoad) (err error) {
 	}
 	l.boundSpace()
 	groups := l.newGroups()
-	l.meter.begin(time.Now(), func() counters { return engineCounters(l.engine, tail) })
+	l.meter.begin(time.Now(), func() counters {
+		m := l.engine.Metrics()
+		l.report.Engine, l.report.TailBytesUsed = &m, tail.InUseBytes()
+		return engineCounters(&m)
+	})
 	return l.run(ctx, groups)
 }
 

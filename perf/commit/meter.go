@@ -16,7 +16,6 @@ type counters struct {
 	commits     int64
 	deviceBytes int64
 	process     int64 // the meter's own
-	tailBytes   int64 // of the moment
 }
 
 // meter counts answers between two moments. It belongs to the goroutine of the load.
@@ -98,7 +97,6 @@ func (m *meter) fill(r *Report) {
 	r.Amplification = per(r.DeviceBytes, float64(r.Bytes))
 	r.ProcessWriteBytes = m.end.process - m.start.process
 	r.ProcessAmplification = per(r.ProcessWriteBytes, float64(r.Bytes))
-	r.TailBytesUsed = m.end.tailBytes
 	r.CPU = m.used
 	r.ResidentBytesMax = processFigure("/proc/self/status", "VmHWM:") << 10
 	if m.cut {

@@ -3,6 +3,7 @@ package commit
 import (
 	"time"
 
+	"ringlog/engine"
 	"ringlog/perf"
 )
 
@@ -53,6 +54,9 @@ type Report struct {
 	ResidentBytesMax int64 `json:"resident_bytes_max"`
 	// TailBytesUsed is what the engine's tails took at the end, cache included.
 	TailBytesUsed int64 `json:"tail_bytes_used,omitempty"`
+
+	// Engine is what the engine had counted since its start when counting ended.
+	Engine *engine.Metrics `json:"engine_metrics,omitempty"`
 
 	CPU         perf.CPU         `json:"cpu"`
 	Environment perf.Environment `json:"environment"`
