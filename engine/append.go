@@ -115,7 +115,7 @@ func (l *Log) answer(a *Append) {
 // reserved space for it and there is memory. It starts what makes room and
 // returns an error when room cannot be made.
 func (l *Log) room(batch record.Batch) (bool, error) {
-	if l.cut.active {
+	if l.cut.active || l.leaving {
 		return false, nil
 	}
 	size := int64(len(batch))

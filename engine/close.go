@@ -99,7 +99,7 @@ func (e *Engine) Delete(ctx context.Context, id LogID) error {
 
 // Remove implements API.
 func (e *Engine) Remove(ctx context.Context, id LogID) error {
-	return e.callLog(ctx, id, func(j *job) error {
+	return e.callOwner(ctx, id, func(j *job) error {
 		if _, open := j.shard.names[id]; open || j.shard.opening[id] {
 			return fmt.Errorf("engine: %s is open: Delete it", id)
 		}

@@ -112,6 +112,9 @@ func (q *coldQueue) end(r *readers) {
 func (r *readers) serve(j *job, c *coldRead) {
 	for ; c.part < len(c.read.Parts); c.part++ {
 		p := &c.read.Parts[c.part]
+		if !r.shard.owns(p.Log) {
+			continue // it has moved while the read waited: the client asks again
+		}
 		if !p.gatherTail(&c.left, &c.empty) {
 			continue
 		}
@@ -119,7 +122,7 @@ func (r *readers) serve(j *job, c *coldRead) {
 		if j.abandoned {
 			return
 		}
-		if errors.Is(err, errNoMemory) {
+		if errors.Is(err, errNoMemory) || errors.Is(err, errMoved) {
 			continue // no bytes and no error: the client asks again
 		}
 		p.Err = err
@@ -136,9 +139,13 @@ func (l *Log) readCold(j *job, p *ReadPart, c *coldRead) error {
 	limit := min(p.BytesMax, c.left)
 	want := plan.RoundUp(min(int64(limit)+2*int64(l.config.IndexIntervalBytes), coldBytesMax))
 	for {
-		b, err := l.shard.reads.memory(j, c, want)
+		b, err := j.shard.reads.memory(j, c, want)
 		if err != nil {
 			return err
+		}
+		if !j.shard.owns(l) {
+			b.Release()
+			return errMoved
 		}
 		need, err := l.readColdInto(j, p, b, limit, c.empty)
 		if p.Bytes > 0 {

@@ -195,7 +195,7 @@ func (e *Engine) await(ctx context.Context, c *call) error {
 
 // onLog runs f as a job on an open log.
 func (e *Engine) onLog(ctx context.Context, id LogID, f func(j *job, l *Log) error) error {
-	return e.callLog(ctx, id, func(j *job) error {
+	return e.callOwner(ctx, id, func(j *job) error {
 		l, ok := j.shard.names[id]
 		if !ok {
 			return fmt.Errorf("%w: %s", ErrUnknownLog, id)
@@ -226,7 +226,7 @@ func (e *Engine) Create(ctx context.Context, spec LogSpec) (*Log, error) {
 // openLog opens or creates a log on the shard that the placement table says, or
 // gives it one. A new log's place is durable before the log is made.
 func (e *Engine) openLog(ctx context.Context, spec LogSpec, create bool) (*Log, error) {
-	number, fresh := e.placement.place(spec.ID)
+	_, fresh := e.placement.place(spec.ID)
 	if fresh && create {
 		if err := e.savePlacement(ctx); err != nil {
 			e.placement.forget(spec.ID)
@@ -234,7 +234,7 @@ func (e *Engine) openLog(ctx context.Context, spec LogSpec, create bool) (*Log, 
 		}
 	}
 	var opened *Log
-	err := e.call(ctx, e.shards[number], func(j *job) error {
+	err := e.callOwner(ctx, spec.ID, func(j *job) error {
 		l, err := j.shard.openLog(j, spec, create)
 		opened = l
 		return err

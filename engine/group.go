@@ -18,6 +18,9 @@ func (s *shard) takeGroup(group *AppendGroup) {
 			continue
 		}
 		a.group, a.next, a.BaseOffset, a.StartOffset, a.Err = group, nil, -1, -1, nil
+		if s.hold(a) {
+			continue
+		}
 		l := a.Log
 		if l.waiting.head != nil || !l.tryAppend(a) {
 			l.waiting.push(a)

@@ -11,7 +11,9 @@ type message struct {
 	call   *call
 	leg    *leg // or its recall, that comes back to the lead
 	recall *leg
-	begged int64 // bytes of cache that another shard asks for
+	moving *moving // is about to come
+	moved  *moving // is here, or does not come
+	begged int64   // bytes of cache that another shard asks for
 }
 
 // inbox is the one way into a shard: many senders, one receiver, first in

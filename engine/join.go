@@ -252,7 +252,9 @@ func (x *joined) callBack() {
 
 // recalled ends the parking of a leg, on the thread of its shard.
 func (g *leg) recalled() {
-	g.shard.reads.cancel(&g.read)
+	if !g.shard.cancelHeld(&g.read) {
+		g.shard.reads.cancel(&g.read)
+	}
 	g.done(nil)
 }
 

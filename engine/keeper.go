@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"ringlog/engine/disk"
@@ -26,7 +27,8 @@ type keeper struct {
 	loaded     []segment.CheckpointLog // of logs that were not opened yet, as the last run left them
 	dirty      bool                    // something changed since the last checkpoint
 	writing    bool
-	again      bool // somebody asked for one while one was being written
+	failing    atomic.Bool // the last checkpoint could not be written
+	again      bool        // somebody asked for one while one was being written
 	checkpoint timer
 	retention  timer
 	ticker     checkpointTick
@@ -97,6 +99,7 @@ func (k *keeper) wantCheckpoint(s *shard) {
 	s.start("checkpoint", func(j *job) {
 		err := k.write(j)
 		k.writing = false
+		k.failing.Store(err != nil)
 		if k.again && err == nil {
 			k.wantCheckpoint(s)
 		}

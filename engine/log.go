@@ -41,6 +41,7 @@ type Log struct {
 	fence     error    // why recovery fenced the log, or nil
 	damages   []damage // ranges that were found corrupt; readers of others go on
 	cut       cutting  // the truncation under way
+	leaving   bool     // it is about to live on another shard: appends wait
 
 	// Segments, ascending; the last is active. prepared space for the next one
 	// is coming, and spares are freed segments that become coming ones.

@@ -301,8 +301,12 @@ func (p *ReadPart) took(left *int, empty *bool) {
 func (r *readers) done(read *Read) {
 	for i := range read.Parts {
 		p := &read.Parts[i]
-		if p.Log != nil {
+		switch {
+		case p.Log == nil:
+		case r.shard.owns(p.Log):
 			p.Frontiers = p.Log.frontiers()
+		default:
+			p.Frontiers = p.Log.Frontiers()
 		}
 		p.read = nil
 	}

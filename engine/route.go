@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math/bits"
 )
 
@@ -89,13 +90,26 @@ func (e *Engine) Cancel(read *Read) {
 	}
 }
 
-// callLog runs f as a job on the shard where the log of the id lives, or would.
-func (e *Engine) callLog(ctx context.Context, id LogID, f func(j *job) error) error {
-	c := &call{run: f, ended: make(chan struct{})}
-	if !e.sendTo(id, message{call: c}) {
-		return ErrClosed
+// callOwner runs f as a job on the shard where the log of the id lives, or would,
+// again where the log has moved before f could begin.
+func (e *Engine) callOwner(ctx context.Context, id LogID, f func(j *job) error) error {
+	for {
+		c := &call{ended: make(chan struct{}), run: func(j *job) error {
+			if err := j.awaitArrival(id); err != nil {
+				return err
+			}
+			if l, ok := e.registry.get(id); ok && !j.shard.owns(l) {
+				return errMoved
+			}
+			return f(j)
+		}}
+		if !e.sendTo(id, message{call: c}) {
+			return ErrClosed
+		}
+		if err := e.await(ctx, c); !errors.Is(err, errMoved) {
+			return err
+		}
 	}
-	return e.await(ctx, c)
 }
 
 // sendTo sends m to the shard where the log of the id lives, or would.

@@ -63,14 +63,15 @@ type shard struct {
 	zeros    []byte   // what prewrite writes
 	info     disk.Info
 
-	tail    tailCache
-	commit  commit
-	reads   readers
-	joins   joins
-	files   fileCache
-	indexes indexCache
-	keeper  keeper
-	opening map[LogID]bool // being opened, created or deleted by a job
+	tail     tailCache
+	commit   commit
+	reads    readers
+	joins    joins
+	files    fileCache
+	indexes  indexCache
+	keeper   keeper
+	arrivals map[LogID]*moving // logs that are on their way here
+	opening  map[LogID]bool    // being opened, created or deleted by a job
 
 	err     error // why the whole shard is poisoned, or nil
 	closing bool  // no log is opened any more
@@ -84,8 +85,9 @@ type shard struct {
 func newShard(e *Engine, number int) *shard {
 	s := &shard{
 		engine: e, number: number, options: e.options, logger: e.options.Logger, faults: e.options.faults,
-		names:   make(map[LogID]*Log),
-		opening: make(map[LogID]bool),
+		names:    make(map[LogID]*Log),
+		opening:  make(map[LogID]bool),
+		arrivals: make(map[LogID]*moving),
 	}
 	s.tail.init(s)
 	s.reads.init(s)
@@ -223,10 +225,11 @@ func (s *shard) handle(m message) {
 		s.takeGroup(m.group)
 	case m.read != nil && m.read.state.split:
 		s.joins.take(m.read)
+	case m.read != nil && s.holdRead(m.read):
 	case m.read != nil:
 		s.reads.take(m.read)
 	case m.cancel != nil:
-		if !s.joins.cancel(m.cancel) {
+		if !s.joins.cancel(m.cancel) && !s.cancelHeld(m.cancel) {
 			s.reads.cancel(m.cancel)
 		}
 	case m.call != nil:
@@ -235,6 +238,10 @@ func (s *shard) handle(m message) {
 		m.leg.joined.took(m.leg)
 	case m.recall != nil:
 		m.recall.recalled()
+	case m.moving != nil:
+		s.expect(m.moving)
+	case m.moved != nil:
+		s.arrived(m.moved)
 	case m.begged > 0:
 		s.giveMemory(m.begged)
 	default:
@@ -293,7 +300,7 @@ func (s *shard) end() {
 	if s.closed {
 		return
 	}
-	s.closed = true
+	s.closed, s.closing = true, true
 	for _, m := range append(s.taken[s.takenAt:], s.inbox.close()...) {
 		switch {
 		case m.group != nil:
@@ -304,12 +311,15 @@ func (s *shard) end() {
 			m.leg.joined.orphaned()
 		case m.recall != nil:
 			m.recall.done(nil)
+		case m.moved != nil:
+			s.arrived(m.moved) // closed with the others below
 		case m.call != nil:
 			m.call.finish(ErrClosed)
 		}
 	}
 	s.taken, s.takenAt = nil, 0
 	s.abandonJobs()
+	s.abandonArrivals()
 	for _, l := range s.logs {
 		l.shut(ErrClosed)
 	}

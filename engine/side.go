@@ -130,6 +130,11 @@ func (l *Log) waitDurable(j *job, offset int64) error {
 	return nil
 }
 
+// waitFlushed waits until everything below offset is durable in the segments.
+func (l *Log) waitFlushed(j *job, offset int64) error {
+	return l.waitDurable(j, offset)
+}
+
 // waitUnlocked is waitDurable for a holder of metaLock. It lets go of it
 // meanwhile: what it waits for may be a segment's name, which takes the lock.
 func (l *Log) waitUnlocked(j *job, offset int64) error {
