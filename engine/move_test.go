@@ -213,7 +213,7 @@ func TestEndDuringAMove(t *testing.T) {
 // Logs move about on threads while others produce, read, and ask: what one goroutine submits
 // reaches each log in order.
 func TestMovesUnderLoad(t *testing.T) {
-	const producers, rounds = 2, 400
+	const producers, rounds = 2, 1000
 	e, logs := threaded(t, 3, 5)
 	stop := make(chan struct{})
 	var work, moving sync.WaitGroup

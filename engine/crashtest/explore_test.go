@@ -17,7 +17,7 @@ var (
 	seedsFlag      = flag.Uint64("crash.seeds", 0, "how many random scripts to explore; 0 is as many as a test run allows")
 	firstFlag      = flag.Uint64("crash.first", 1, "the first seed of the random scripts")
 	exhaustiveFlag = flag.Int("crash.exhaustive", 0, "outcomes to try of each power cut of the pairs, all there are if they are no more; 0 is one by chance")
-	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay: pairs, random, deep, segments, tails or rot, or one of these with -shards behind it")
+	planFlag       = flag.String("crash.plan", "", "with -run TestReplay: the plan to replay: moves, pairs, random, deep, segments, tails or rot, or one of these with -shards behind it")
 	seedFlag       = flag.Uint64("crash.seed", 0, "with -run TestReplay: the seed to replay")
 	breakFlag      = flag.String("crash.break", "", "with -run TestReplay: the rule that the engine breaks")
 )
@@ -86,14 +86,25 @@ func shardsOf(p plan) plan {
 	return plan{p.name + "-shards", func(seed uint64) Config {
 		config := p.config(seed)
 		config.Shards = 3
+		config.Script = append(config.Script[:config.Quiet:config.Quiet], config.Script[config.Quiet:].WithMoves(seed)...)
 		return config
 	}}
 }
 
+// movePlan: a move before or behind each operation, and every state that the disk is in meanwhile.
+var movePlan = plan{"moves", func(seed uint64) Config {
+	config := pairPlan.config(seed)
+	config.Shards = 3
+	config.Script = append(scene[:len(scene):len(scene)], movePairs[seed%uint64(len(movePairs))]...)
+	return config
+}}
+
+var movePairs = MovePairs()
+
 // plans is all of them.
 func plans() []plan {
-	all := []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
-	for _, p := range all {
+	all := []plan{movePlan, pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
+	for _, p := range all[1:] {
 		all = append(all, shardsOf(p))
 	}
 	return all
@@ -215,12 +226,13 @@ func TestFlippedBits(t *testing.T) {
 }
 
 // Rule 17: the same with several shards, whose number changes whenever an engine
-// starts: what one shard's checkpoint says is found by another.
+// starts, and logs that move: what one shard's checkpoint says is found by another.
 func TestScriptsOfSeveralShards(t *testing.T) {
 	count := *seedsFlag
 	if count == 0 {
-		count = share(20)
+		count = share(6)
 	}
+	t.Log(movePlan.sweep(t, *firstFlag, min(3*count, uint64(len(movePairs)))))
 	for _, p := range []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan} {
 		t.Log(shardsOf(p).sweep(t, *firstFlag, count))
 	}

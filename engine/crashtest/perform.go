@@ -108,8 +108,17 @@ func (l *life) performOn(g *logLife, kind OpKind) error {
 		return l.retain(g)
 	case Delete:
 		return l.delete(g)
+	case Move:
+		return l.move(g)
 	}
 	return nil
+}
+
+// move brings a log to a shard, perhaps the one where it is.
+func (l *life) move(g *logLife) error {
+	to := l.dice.IntN(l.shards)
+	l.x.note(l, "move %s to shard %d", g.label, to)
+	return l.tolerate("move "+g.label, l.stepper.Move(context.Background(), g.id, to))
 }
 
 // blockOverhead is what a batch of one record takes besides its value, for

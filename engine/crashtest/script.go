@@ -56,6 +56,8 @@ const (
 	Pester
 	// Fail makes the disk fail: a write, a flush, a reservation.
 	Fail
+	// Move brings a log to another shard, when there are several.
+	Move
 
 	opKinds
 )
@@ -63,7 +65,7 @@ const (
 var opNames = [opKinds]string{
 	Append: "append", AppendBig: "append big", Roll: "roll", Flush: "flush", Truncate: "truncate", Retain: "retain",
 	AdvanceStart: "advance start", Checkpoint: "checkpoint", Create: "create", Delete: "delete", Restart: "restart",
-	Retry: "retry", Read: "read", Kill: "kill", Cut: "cut", Pester: "pester", Fail: "fail",
+	Retry: "retry", Read: "read", Kill: "kill", Cut: "cut", Pester: "pester", Fail: "fail", Move: "move",
 }
 
 // String returns the operation as scripts show it; a dot says that it settles.
@@ -96,6 +98,32 @@ func Pairs() []Script {
 		}
 	}
 	return pairs
+}
+
+// MovePairs returns every sequence of a Move and another operation, one way and
+// the other, with the first one settled and not.
+func MovePairs() []Script {
+	var pairs []Script
+	for kind := range enumerated {
+		for _, settle := range []bool{false, true} {
+			pairs = append(pairs, Script{{kind, settle}, {Move, true}}, Script{{Move, settle}, {kind, true}})
+		}
+	}
+	return pairs
+}
+
+// WithMoves returns the script with a Move in the place of some operations that the
+// seed draws.
+func (s Script) WithMoves(seed uint64) Script {
+	dice := rand.New(rand.NewPCG(seed, 8))
+	moved := make(Script, len(s))
+	for i, op := range s {
+		if dice.IntN(6) == 0 {
+			op.Kind = Move
+		}
+		moved[i] = op
+	}
+	return moved
 }
 
 // theme is how often each kind of operation comes in a random script.
