@@ -81,6 +81,16 @@ type Options struct {
 	Cold *buffer.Pool
 	// FilesOpenMax bounds the descriptors that the engine keeps open (LRU).
 	FilesOpenMax int
+	// JournalBytes is the size of the commit journal; 0 is none: every commit is then a flush
+	// of the segments. It bounds what Tail holds of bytes that the segments do not have
+	// yet, so Tail should be twice as large.
+	JournalBytes int64
+	// FilesFlushMax is up to how many segment files are flushed one by one, side by side; more are
+	// one syncfs. 0 is 8.
+	FilesFlushMax int
+	// NewStore makes the secret that the journal's frames bear, once for a data
+	// directory; nil draws it at random.
+	NewStore func() [16]byte
 	// Prewrite writes prepared space through with zeros before it is used. Flushes are
 	// then cheaper, because the file system has no blocks to turn from reserved
 	// into written; each byte of a segment that is used for the first time is written twice.

@@ -118,6 +118,10 @@ func (l *Log) room(batch record.Batch) (bool, error) {
 	if l.cut.active || l.leaving {
 		return false, nil
 	}
+	if l.way != direct && l.shard.journal.full() {
+		l.starve() // until a trim has made room
+		return false, nil
+	}
 	size := int64(len(batch))
 	if size+plan.BlockBytes > int64(l.shard.options.Tail.MaxBytes()) {
 		return false, fmt.Errorf("%w: a batch of %d bytes for %s", buffer.ErrTooLarge, size, l.label)
@@ -172,6 +176,7 @@ func (l *Log) place(batch record.Batch) {
 	l.tail.put(l, batch, nextOffset)
 	l.active.index.Add(batch.BaseOffset(), nextOffset, batch.MaxTimestamp(), len(batch), int64(l.config.IndexIntervalBytes))
 	l.next.position += size
+	l.next.total += size
 	l.next.offset = nextOffset
 	l.active.AppendedMillis = s.nowMillis
 	l.active.Bytes, l.active.NextOffset = l.next.position, nextOffset

@@ -26,6 +26,13 @@ type boot struct {
 	deleted     []LogID          // whose directories are to be removed
 	merged      []segment.CheckpointLog
 	places      map[LogID]int // in merged
+	rings       []int         // shards whose journals were found, in order
+	spills      []LogID       // logs with entries that were put aside
+
+	// What the journals of this run begin with.
+	store    [16]byte
+	runNow   uint64
+	sequence uint64
 
 	shares [][]segment.CheckpointLog // what each shard begins with
 }
@@ -34,6 +41,7 @@ type boot struct {
 type bootCheckpoint struct {
 	shard   int
 	content segment.Checkpoint // empty when it is damaged
+	damaged bool
 }
 
 // run does everything in order. It can be begun again at any point.
@@ -47,11 +55,20 @@ func (b *boot) run(j *job) error {
 		}
 	}
 	b.merge()
-	// The journals of all shards are replayed here, once there are some.
+	m := merging{shard: j.shard, boot: b}
+	if err := m.run(j); err != nil {
+		return err
+	}
 	if err := b.place(j); err != nil {
 		return err
 	}
 	if err := b.distribute(j); err != nil {
+		return err
+	}
+	if err := m.removeSpills(j); err != nil {
+		return err
+	}
+	if err := b.removeGone(j); err != nil {
 		return err
 	}
 	for _, id := range b.deleted {
@@ -72,10 +89,8 @@ func (b *boot) list(j *job) error {
 		return fmt.Errorf("engine: list the data directory: %w", err)
 	}
 	for _, entry := range j.one.Entries {
-		if shard, kind, ok := segment.ParseShardName(entry.Name); ok && kind == segment.CheckpointKind && !entry.Directory {
-			b.checkpoints = append(b.checkpoints, bootCheckpoint{shard: shard})
-		}
 		if !entry.Directory {
+			b.listFile(entry.Name)
 			continue
 		}
 		if name, ok := strings.CutSuffix(entry.Name, deletedSuffix); ok {
@@ -89,7 +104,21 @@ func (b *boot) list(j *job) error {
 		}
 	}
 	slices.SortFunc(b.checkpoints, func(a, b bootCheckpoint) int { return a.shard - b.shard })
+	slices.Sort(b.rings)
 	return nil
+}
+
+func (b *boot) listFile(name string) {
+	if id, ok := isSpill(name); ok {
+		b.spills = append(b.spills, id)
+	}
+	switch shard, kind, ok := segment.ParseShardName(name); {
+	case !ok:
+	case kind == segment.CheckpointKind:
+		b.checkpoints = append(b.checkpoints, bootCheckpoint{shard: shard})
+	case kind == segment.JournalKind:
+		b.rings = append(b.rings, shard)
+	}
 }
 
 // read reads a checkpoint. A damaged one is as good as none, but for the proof
@@ -107,6 +136,7 @@ func (b *boot) read(j *job, c *bootCheckpoint) error {
 		return nil
 	case errors.Is(err, ErrCorrupt):
 		j.shard.logger.Error("the recovery checkpoint is damaged: every log of its shard is scanned without it", "file", name, "error", err)
+		c.damaged = true
 		return nil
 	}
 	return err
@@ -204,65 +234,75 @@ func (b *boot) readPlacement(j *job) (map[LogID]int, error) {
 	return stored, nil
 }
 
-// distribute gives each shard what the checkpoints say of its logs. When that is not
-// how they were found, the new ones are durable before those of shards that are gone are removed.
+// distribute gives each shard what the checkpoints and journals say of its logs, and
+// writes that down with the run that begins now: from then on no frame in a ring
+// counts (rule 5), and those of shards that are gone may go.
 func (b *boot) distribute(j *job) error {
 	b.shares = make([][]segment.CheckpointLog, len(b.engine.shards))
 	for _, entry := range b.merged {
 		shard, _ := b.engine.placement.of(entry.LogID) // one without a directory: anybody's
 		b.shares[shard] = append(b.shares[shard], entry)
 	}
-	gone, moved := b.changes()
-	if !moved {
+	if !b.changed() {
 		return nil
 	}
 	for n, share := range b.shares {
-		p := b.contentOf(n)
-		p.Logs = share
+		p := segment.Checkpoint{Store: b.store, Run: b.runNow, From: b.sequence, Flushed: b.sequence - 1, Logs: share}
 		name := segment.CheckpointName(n)
 		if err := j.replaceFile(".", name, name+segment.NewSuffix, p.Encode(), false); err != nil {
 			return fmt.Errorf("engine: write %s: %w", name, err)
 		}
+		q := &b.engine.shards[n].journal
+		q.startRun(b.store, b.runNow, b.sequence)
 	}
 	if err := j.simple(disk.SyncDirectory, "."); err != nil {
 		return fmt.Errorf("engine: sync the data directory: %w", err)
 	}
-	for _, n := range gone {
-		if err := j.simple(disk.Unlink, segment.CheckpointName(n)); err != nil {
-			return fmt.Errorf("engine: remove %s: %w", segment.CheckpointName(n), err)
-		}
-	}
 	return nil
 }
 
-// contentOf returns the checkpoint that was found of a shard, or one for a shard that is new.
-func (b *boot) contentOf(shard int) segment.Checkpoint {
-	fresh := segment.Checkpoint{}
-	for i := range b.checkpoints {
-		c := &b.checkpoints[i]
-		if c.shard == shard {
-			return c.content
-		}
-		fresh.Store = c.content.Store
+// changed says whether the checkpoints that were found do not do.
+func (b *boot) changed() bool {
+	if b.engine.options.JournalBytes > 0 || len(b.rings)+len(b.spills) > 0 {
+		return true
 	}
-	return fresh
-}
-
-// changes says which shards are gone, and whether any log's entry lies elsewhere than
-// it was found.
-func (b *boot) changes() (gone []int, moved bool) {
 	found := 0
 	for i := range b.checkpoints {
 		c := &b.checkpoints[i]
 		if c.shard >= len(b.shares) {
-			gone = append(gone, c.shard)
-			continue
+			return true
 		}
 		for k := range c.content.Logs {
-			shard, _ := b.engine.placement.of(c.content.Logs[k].LogID)
-			moved = moved || shard != c.shard
+			if shard, _ := b.engine.placement.of(c.content.Logs[k].LogID); shard != c.shard {
+				return true
+			}
 			found++
 		}
 	}
-	return gone, moved || len(gone) > 0 || found != len(b.merged)
+	return found != len(b.merged)
+}
+
+// removeGone removes the files of shards that there are no more, and rings that
+// nobody asked for. REQUIRES: distribute.
+func (b *boot) removeGone(j *job) error {
+	var names []string
+	for i := range b.checkpoints {
+		if n := b.checkpoints[i].shard; n >= len(b.shares) {
+			names = append(names, segment.CheckpointName(n))
+		}
+	}
+	for _, n := range b.rings {
+		if n >= len(b.shares) || b.engine.options.JournalBytes == 0 {
+			names = append(names, segment.JournalName(n))
+		}
+	}
+	for _, name := range names {
+		if err := j.simple(disk.Unlink, name); err != nil {
+			return fmt.Errorf("engine: remove %s: %w", name, err)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return j.simple(disk.SyncDirectory, ".")
 }

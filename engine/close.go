@@ -23,6 +23,12 @@ func (s *shard) close(j *job) error {
 	}
 	logs := append([]*Log(nil), s.logs...)
 	s.engine.registry.setClosing(logs)
+	for _, l := range logs {
+		l.refuseAppends()
+	}
+	if err := s.journal.trimAll(j); err != nil && isClosed(err) {
+		return err // another error comes back where a log is brought to rest
+	}
 	err := j.parallel(len(logs), settleWorkers, func(j *job, i int) {
 		l := logs[i]
 		if l.usable() == nil {
@@ -37,7 +43,7 @@ func (s *shard) close(j *job) error {
 		return err
 	}
 	if s.err == nil {
-		keep(s.keeper.write(j))
+		keep(s.keeper.checkpointNow(j))
 	}
 	for _, l := range logs {
 		l.shut(ErrClosed)
@@ -55,12 +61,18 @@ func (s *shard) close(j *job) error {
 // go through the device together.
 const settleWorkers = 64
 
+// refuseAppends is the begin of the end of a log.
+func (l *Log) refuseAppends() {
+	if l.usable() == nil {
+		l.sealed = fmt.Errorf("%w: %s", ErrClosed, l.label)
+		l.refuseWaiting(l.sealed)
+	}
+}
+
 // settle brings a log to rest: appends are refused, everything that has an offset is
 // durable, side state covers it, and nothing is in flight.
 func (l *Log) settle(j *job) error {
-	l.sealed = fmt.Errorf("%w: %s", ErrClosed, l.label)
-	l.refuseWaiting(l.sealed)
-	if err := l.waitDurable(j, l.next.offset); err != nil {
+	if err := l.waitFlushed(j, l.next.offset); err != nil {
 		return err
 	}
 	if err := l.metaLock.lock(j); err != nil {

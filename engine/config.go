@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"ringlog/engine/plan"
 	"ringlog/engine/segment"
 )
 
@@ -74,6 +75,15 @@ func (o Options) withDefaults() Options {
 		o.FilesOpenMax = defaultFilesOpenMax
 	}
 	o.FilesOpenMax = max(o.FilesOpenMax, filesOpenMin)
+	if o.JournalBytes > 0 {
+		o.JournalBytes = max(o.JournalBytes, plan.JournalBytesMin)
+	}
+	if o.FilesFlushMax <= 0 {
+		o.FilesFlushMax = plan.FilesFlushMax
+	}
+	if o.NewStore == nil {
+		o.NewStore = newStore
+	}
 	if o.NowMillis == nil {
 		o.NowMillis = func() int64 { return time.Now().UnixMilli() }
 	}

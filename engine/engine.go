@@ -75,9 +75,9 @@ func (e *Engine) begin(ctx context.Context) error {
 	if err := e.call(ctx, e.shards[0], b.run); err != nil {
 		return err
 	}
-	return e.callAll(ctx, func(_ *job, s *shard) error {
+	return e.callAll(ctx, func(j *job, s *shard) error {
 		s.keeper.begin(s, b.shares[s.number])
-		return nil
+		return s.journal.openRing(j)
 	})
 }
 

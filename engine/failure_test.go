@@ -46,7 +46,7 @@ func TestFailedFlushPoisonsTheLog(t *testing.T) {
 
 // Rule 14: a flush of everything names no file, so its failure ends every log.
 func TestFailedFlushOfEverythingPoisonsTheShard(t *testing.T) {
-	r, d := crashRig(t, LogConfig{}, nil)
+	r, d := crashRig(t, LogConfig{}, func(o *Options) { o.FilesFlushMax = 1 })
 	first := r.log
 	other, err := r.step.Create(context.Background(), LogSpec{ID: LogID{2}, Label: "orders-4", Replica: new(stubReplica)})
 	if err != nil {

@@ -26,6 +26,18 @@ type faults struct {
 	publishStartEarly     bool // rule 6: a new start offset is published before the manifest has it
 	flushActiveOnly       bool // rule 9: recovery flushes the last segment alone
 	trustNames            bool // rule 9: recovery builds on names that it did not make durable
+	countBrokenRun        bool // rule 1: journal entries count that begin above what the segments have
+	directInFlight        bool // rule 3: a log goes direct while entries of it are in flight
+	leaveDirectEarly      bool // rule 3: entries begin where segment writes end that are not flushed
+	trimUnwritten         bool // rule 8: a trim does not wait for write-back
+	trimBeforeSync        bool // rule 14: a trim does not flush what it wrote back
+	trimByWritten         bool // rule 8: the checkpoint lets go of entries that are written back and not flushed
+	reuseBeforeCheckpoint bool // rule 8: the ring is reused before the checkpoint lets go of it
+	keepRun               bool // rule 5: a restart does not raise the run
+	applyDropped          bool // rule 5: frames behind the journal's end are merged
+	trustDamage           bool // rule 5: a damaged frame that was flushed condemns nobody
+	applyOlderGen         bool // rule 9: entries of an older generation are merged
+	skipGaps              bool // rule 9: entries are merged behind a gap
 	keepSideState         bool // rule 12: a truncation leaves the replica what it knew of batches that are gone
 }
 

@@ -67,7 +67,7 @@ func (c *fileCache) trim(j *job) error {
 
 // inUse says whether f must stay open.
 func (f *segmentFile) inUse() bool {
-	if f.pins > 0 || f.unflushed || f == f.log.coming || !f.renamed {
+	if f.pins > 0 || f.unflushed() || f == f.log.coming || !f.renamed {
 		return true // one without its final name could not be opened again while it gets it
 	}
 	l := f.log

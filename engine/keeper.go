@@ -25,6 +25,8 @@ const (
 // removal of files.
 type keeper struct {
 	loaded     []segment.CheckpointLog // of logs that were not opened yet, as the last run left them
+	found      map[LogID]int           // their indexes in loaded
+	lock       jobLock                 // held by the job that replaces the file
 	dirty      bool                    // something changed since the last checkpoint
 	writing    bool
 	failing    atomic.Bool // the last checkpoint could not be written
@@ -69,7 +71,7 @@ func (retentionTick) expire(s *shard) {
 
 // begin takes what the last run left behind of the shard's logs, and arms the clocks.
 func (k *keeper) begin(s *shard, loaded []segment.CheckpointLog) {
-	k.loaded = loaded
+	k.setLoaded(loaded)
 	s.timers.set(&k.checkpoint, s.now+s.options.CheckpointInterval, k.ticker)
 	s.timers.set(&k.retention, s.now+s.options.RetentionInterval, k.retainer)
 }
@@ -77,12 +79,26 @@ func (k *keeper) begin(s *shard, loaded []segment.CheckpointLog) {
 // checkpointOf returns the entry of a log if it is of the manifest's
 // generation. Its segment may be gone: what was durable still was.
 func (k *keeper) checkpointOf(l *Log, m *segment.Manifest) (segment.CheckpointLog, bool) {
-	for _, c := range k.loaded {
-		if c.LogID == l.id {
-			return c, c.Gen == m.Gen
-		}
+	i, ok := k.find(l.id)
+	if !ok {
+		return segment.CheckpointLog{}, false
 	}
-	return segment.CheckpointLog{}, false
+	return k.loaded[i], k.loaded[i].Gen == m.Gen
+}
+
+// setLoaded takes the entries that the last run left.
+func (k *keeper) setLoaded(logs []segment.CheckpointLog) {
+	k.loaded = logs
+	k.found = make(map[LogID]int, len(logs))
+	for i := range logs {
+		k.found[logs[i].LogID] = i
+	}
+}
+
+// find returns the index in loaded of a log's entry.
+func (k *keeper) find(id LogID) (int, bool) {
+	i, ok := k.found[id]
+	return i, ok
 }
 
 // wantCheckpoint starts writing a checkpoint unless one is being written.
@@ -97,7 +113,7 @@ func (k *keeper) wantCheckpoint(s *shard) {
 	}
 	k.writing, k.again = true, false
 	s.start("checkpoint", func(j *job) {
-		err := k.write(j)
+		err := k.checkpointNow(j)
 		k.writing = false
 		k.failing.Store(err != nil)
 		if k.again && err == nil {
@@ -118,11 +134,27 @@ type raised struct {
 	limit int64
 }
 
-// write replaces the checkpoint file by what is durable now.
-func (k *keeper) write(j *job) error {
+// checkpointNow replaces the checkpoint and returns when that is durable.
+func (k *keeper) checkpointNow(j *job) error {
+	if err := k.lock.lock(j); err != nil {
+		return err
+	}
+	defer k.lock.unlock(j.shard)
+	return k.replace(j)
+}
+
+// replace replaces the checkpoint file by what is durable now. REQUIRES: lock.
+func (k *keeper) replace(j *job) error {
 	s := j.shard
+	q := &s.journal
 	k.dirty = false
-	var p segment.Checkpoint
+	oldest := q.oldest()
+	if s.faults.trimByWritten {
+		oldest = q.oldestUnwritten()
+	}
+	p := segment.Checkpoint{
+		Store: q.store, Run: q.run, From: oldest, FromPosition: int64(q.positionOf(oldest)), Flushed: q.flushedTo,
+	}
 	var limits []raised
 	for _, l := range s.logs {
 		if l.fence != nil {
@@ -141,11 +173,15 @@ func (k *keeper) write(j *job) error {
 			p.Logs = append(p.Logs, k.loaded[i])
 		}
 	}
+	if s.faults.reuseBeforeCheckpoint {
+		q.releaseTo(oldest)
+	}
 	name := segment.CheckpointName(s.number)
 	if err := j.replaceFile(".", name, name+segment.NewSuffix, p.Encode(), true); err != nil {
 		return err
 	}
 	s.counters.checkpoints.Add(1)
+	q.releaseTo(oldest)
 	for _, r := range limits {
 		r.file.limit = max(r.file.limit, r.limit)
 		if !r.file.gone {
@@ -170,7 +206,7 @@ func (l *Log) checkpointEntry() (segment.CheckpointLog, *segmentFile) {
 	f := at.segment
 	entry := segment.CheckpointLog{
 		LogID: l.id, Gen: l.gen, Segment: f.BaseOffset,
-		Position: at.position, Offset: at.offset, Durable: at.offset, Limit: noLimit,
+		Position: at.position, Offset: at.offset, Durable: max(at.offset, l.durable), Limit: noLimit,
 	}
 	switch {
 	case l.settled:
@@ -193,7 +229,7 @@ func (k *keeper) forget(id LogID) {
 			kept = append(kept, c)
 		}
 	}
-	k.loaded = kept
+	k.setLoaded(kept)
 	k.dirty = true
 }
 

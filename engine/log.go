@@ -58,17 +58,18 @@ type Log struct {
 	start         int64 // ahead of startDurable while the manifest with it is written
 	startDurable  int64 // what everybody else is told
 	highWatermark int64
-	durable       int64
+	durable       int64 // D = max(S, J)
 	written       int64
-	flushed       mark // S: everything below is flushed
+	flushed       mark // S: everything below is flushed in the segments
 	completed     mark // W: everything below has a completed write
 	next          mark // where the next batch goes, in active
 	isChanged     bool // in shard.changed
 
-	tail     logTail
-	writes   logWrites
-	space    logSpace
-	lazy     logLazy
+	tail   logTail
+	writes logWrites
+	space  logSpace
+	lazy   logLazy
+	logJournal
 	side     logSide
 	waiting  appendQueue // appends that wait for room
 	starving bool        // in shard.starved
@@ -76,7 +77,8 @@ type Log struct {
 	metaLock jobLock     // held by the job that changes files and manifest
 	jobs     int         // that work on this log: it is not given up before they end
 
-	flushWaiters []*job // resumed when flushed rises
+	flushWaiters []*job // resumed when flushed or durable rises
+	settleTo     int64  // what lies below is flushed to the segments for its own sake: somebody waits for it
 }
 
 // mark is a place in a log: the offset, and where it lies.
@@ -84,6 +86,7 @@ type mark struct {
 	segment  *segmentFile
 	position int64 // in the segment's file
 	offset   int64
+	total    int64 // bytes appended up to here since the log was opened: for distances across segments
 }
 
 // segmentFile is one segment of an open log, or prepared space for one.
@@ -100,11 +103,12 @@ type segmentFile struct {
 	limit    int64 // no write may pass it before a checkpoint with a higher one is durable
 	recycled bool  // the file holds older batches behind the end
 
-	unflushed bool           // a write has completed that no flush covers
-	pins      int            // jobs that use the file: it is neither closed, reused nor removed
-	gone      bool           // retention or truncation took it out of the log
-	indexed   bool           // in shard.indexes
-	index     *segment.Index // nil when it is not in memory
+	writesDone    uint64         // writes that have completed
+	writesFlushed uint64         // those of them that a finished flush covers
+	pins          int            // jobs that use the file: it is neither closed, reused nor removed
+	gone          bool           // retention or truncation took it out of the log
+	indexed       bool           // in shard.indexes
+	index         *segment.Index // nil when it is not in memory
 
 	lruPrevious, lruNext     *segmentFile // in shard.files, while isOpen
 	indexPrevious, indexNext *segmentFile // in shard.indexes, while sealed and index != nil
@@ -158,7 +162,7 @@ func (l *Log) change() {
 
 // advance derives the published frontiers from what is written and flushed.
 func (l *Log) advance() {
-	written, durable := l.completed.offset, l.flushed.offset
+	written, durable := l.durableRun()
 	if l.shard.faults.acknowledgeWritten {
 		durable = written
 	}
@@ -171,6 +175,20 @@ func (l *Log) advance() {
 		l.written, l.durable = written, durable
 		l.change()
 	}
+}
+
+// durableRun returns what is written and what is durable, whatever the way: an
+// unbroken run of journal entries counts when it begins where the segments end, or
+// before (rule 1).
+func (l *Log) durableRun() (written, durable int64) {
+	written, durable = l.completed.offset, l.flushed.offset
+	if l.entriesFrom <= written {
+		written = max(written, l.entriesWritten)
+	}
+	if l.entriesFrom <= durable || l.shard.faults.countBrokenRun {
+		durable = max(durable, l.entriesDurable)
+	}
+	return max(written, durable), durable
 }
 
 // firstUnnamed returns the first segment whose name is not durable, or nil.

@@ -11,6 +11,10 @@ type counters struct {
 	writes, writeBytes       atomic.Int64
 	shortWrites              atomic.Int64
 	flushes, flushNanos      atomic.Int64
+	frames, frameEntries     atomic.Int64
+	frameBytes               atomic.Int64
+	commits, commitNanos     atomic.Int64
+	trims                    atomic.Int64
 	rolls, evictions         atomic.Int64
 	logs, poisoned           atomic.Int64
 	tailBytes                atomic.Int64

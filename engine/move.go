@@ -142,7 +142,7 @@ func (l *Log) atRest() bool {
 	s := l.shard
 	return l.usable() == nil && l.flushed.offset == l.next.offset && l.durable == l.next.offset &&
 		l.writes.count == 0 && !l.writes.queued && !l.lazy.listed && !l.isChanged &&
-		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.writing
+		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.lock.held && l.outOfJournal()
 }
 
 // keepLog ends a move that cannot be: the log stays, and what waits elsewhere is told why.
@@ -192,7 +192,7 @@ func (s *shard) letGo(l *Log) {
 	entry, f := l.checkpointEntry()
 	entry.Limit = max(entry.Limit, f.limit) // what this shard has allowed, the next one may use
 	s.keeper.forget(l.id)
-	s.keeper.loaded = append(s.keeper.loaded, entry)
+	s.keeper.setLoaded(append(s.keeper.loaded, entry))
 	delete(s.names, l.id)
 	s.logs = without(s.logs, l)
 	if l.starving {

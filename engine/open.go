@@ -163,6 +163,8 @@ func (l *Log) setEnd(end mark) {
 	l.next, l.completed, l.flushed = end, end, end
 	l.written, l.durable = end.offset, end.offset
 	l.writes.submitted, l.writes.boundary = end, end
+	l.restartRun(end)
+	l.entries = entryMarks{}
 }
 
 // giveUp closes the files of a log that is not open (any more).

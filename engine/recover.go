@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"ringlog/engine/disk"
@@ -50,6 +51,7 @@ func (l *Log) recover(j *job, m *segment.Manifest) error {
 		Durable:    r.checkpoint.Durable,
 		End:        l.next.offset,
 		Missing:    r.missing != nil,
+		Unproven:   r.hasCheckpoint && r.checkpoint.Unproven,
 		Clean:      r.clean(),
 	}.Judge()
 	if verdict == plan.Fence && l.shard.faults.trustCheckpointEnd && r.missing == nil {
@@ -91,7 +93,8 @@ type recovery struct {
 	missing       error   // a sealed segment is not there, or is short
 	indexed       mark    // what the stored index of the last segment read covers
 	walker        walker
-	dropped       bool // segments were taken out of the log: the manifest is to be replaced
+	dropped       bool   // segments were taken out of the log: the manifest is to be replaced
+	merge         *merge // the journal's part of the log, while that is merged; nil when the log is opened
 }
 
 // takeFiles matches the manifest with the directory and removes what belongs to nobody.
@@ -200,7 +203,18 @@ func (r *recovery) scan(j *job) error {
 			// Bytes of the one before are missing: this one was never released.
 			return r.drop(j, i, end)
 		}
+		if r.flushedWhole(i) {
+			end = mark{segment: f, position: f.Bytes, offset: l.segments[i+1].BaseOffset}
+			continue
+		}
 		position, err := r.scanSegment(j, f)
+		if err == nil && r.merge != nil {
+			upTo := int64(math.MaxInt64)
+			if i+1 < len(l.segments) {
+				upTo = l.segments[i+1].BaseOffset
+			}
+			position, err = r.mergeSegment(j, f, position, upTo)
+		}
 		if err != nil {
 			return err
 		}
@@ -223,7 +237,7 @@ func (r *recovery) afterSealed(end mark) error {
 // drop takes the segments from the i-th on out of the log.
 func (r *recovery) drop(j *job, i int, end mark) error {
 	l := r.log
-	if r.hasCheckpoint && r.checkpoint.Durable > end.offset {
+	if r.hasCheckpoint && r.checkpoint.Durable > end.offset || r.merge != nil && (r.merge.highest > end.offset || r.merge.problem != nil) {
 		l.setEnd(end) // it will be fenced: touch nothing
 		l.active = end.segment
 		l.segments = l.segments[:i]
@@ -258,6 +272,9 @@ func (r *recovery) replaceManifest(j *job) error {
 // index is believed only as far as the batches at its end confirm it (rule 12).
 func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
 	l := r.log
+	if r.merge != nil {
+		return r.scanMerging(j, f)
+	}
 	if x := l.loadIndex(j, f); x != nil {
 		f.index = x
 		at, base := x.FindPosition(x.Position)
@@ -283,6 +300,42 @@ func (r *recovery) scanSegment(j *job, f *segmentFile) (int64, error) {
 	return r.scanFrom(j, f, 0)
 }
 
+// flushedWhole says whether the checkpoint knows that the i-th segment, though not
+// sealed, is flushed to its end. (When a log is opened its index is needed.)
+func (r *recovery) flushedWhole(i int) bool {
+	return r.merge != nil && r.hasCheckpoint && r.log.segments[i].BaseOffset < r.checkpoint.Segment && i+1 < len(r.log.segments)
+}
+
+// scanMerging is scanSegment for a merge: from the checkpoint on, and without the
+// stored index, because what the journal overlaps is compared.
+func (r *recovery) scanMerging(j *job, f *segmentFile) (int64, error) {
+	f.index = newIndex(f.BaseOffset)
+	c := &r.checkpoint
+	if r.hasCheckpoint && c.Segment == f.BaseOffset && c.Position <= f.prepared {
+		f.index.Position, f.index.NextOffset = c.Position, c.Offset
+		r.merge.from = c.Offset
+		return r.scanFrom(j, f, c.Position)
+	}
+	if len(r.merge.scanned) == 0 {
+		r.merge.from = f.BaseOffset
+	}
+	return r.scanFrom(j, f, 0)
+}
+
+// mergeSegment writes what the journal has behind position, below the offset upTo, and
+// scans on, as long as one of the two finds something.
+func (r *recovery) mergeSegment(j *job, f *segmentFile, position, upTo int64) (int64, error) {
+	for {
+		extended, err := r.extend(j, f, position, upTo)
+		if err != nil || extended == position {
+			return position, err
+		}
+		if position, err = r.scanFrom(j, f, extended); err != nil || position == extended {
+			return position, err
+		}
+	}
+}
+
 // scanFrom accepts batches of f from position on and returns where they end.
 func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, error) {
 	l, x := r.log, f.index
@@ -300,6 +353,9 @@ func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, erro
 		}
 		l.noteEpoch(batch.LeaderEpoch(), batch.BaseOffset())
 		x.Add(batch.BaseOffset(), batch.LastOffset()+1, batch.MaxTimestamp(), len(batch), interval)
+		if r.merge != nil {
+			r.merge.note(batch)
+		}
 		l.shard.counters.recoveredBytes.Add(int64(len(batch)))
 		return true
 	})
@@ -328,6 +384,12 @@ func (r *recovery) fenced() error {
 		return r.missing
 	}
 	end := r.log.next
+	if r.checkpoint.Unproven {
+		return &segment.CorruptError{
+			File: end.segment.path(), Offset: end.position,
+			Reason: fmt.Sprintf("the log ends at offset %d, and a damaged frame of the commit journal may have held more", end.offset),
+		}
+	}
 	return &segment.CorruptError{
 		File: end.segment.path(), Offset: end.position,
 		Reason: fmt.Sprintf("the log ends at offset %d, and everything below %d was durable", end.offset, r.checkpoint.Durable),
@@ -393,14 +455,14 @@ func (l *Log) destroy(j *job, f *segmentFile, from, to int64) error {
 			if err := j.writeAll(f.file, block, start); err != nil {
 				return err
 			}
-			f.unflushed = true
+			f.writesDone++
 		}
 	}
 	if from = plan.RoundUp(from); from < to {
 		if err := j.zero(f.file, from, to); err != nil {
 			return err
 		}
-		f.unflushed = true
+		f.writesDone++
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -12,6 +13,9 @@ import (
 	"ringlog/engine/disk/portable"
 	"ringlog/record"
 )
+
+// journalBytes lets every story of this package be told with a commit journal too.
+var journalBytes = flag.Int64("journal", 0, "bytes of the commit journal of the engines under test")
 
 // rig drives a Stepper on a directory, with clocks that the test moves.
 type rig struct {
@@ -61,6 +65,7 @@ func (r *rig) tryStart() error {
 		Monotonic: func() time.Duration { return r.now },
 		Logger:    r.logs,
 	}
+	options.JournalBytes = *journalBytes
 	if r.tune != nil {
 		r.tune(&options)
 	}

@@ -28,7 +28,7 @@ const (
 // thread or a Stepper in a test, and a run is a function of what came in, what
 // the disk answered and what the clocks said.
 //
-//	turn:  take messages ─▶ timers ─▶ jobs ─▶ writes ─▶ flush ─▶ disk.Wait ─▶ complete ─▶ report frontiers
+//	turn:  take messages ─▶ timers ─▶ jobs ─▶ writes, frames ─▶ flushes ─▶ disk.Wait ─▶ complete ─▶ report frontiers
 //
 // Everything below belongs to the goroutine that calls turn.
 type shard struct {
@@ -65,6 +65,7 @@ type shard struct {
 
 	tail     tailCache
 	commit   commit
+	journal  commitJournal
 	reads    readers
 	joins    joins
 	files    fileCache
@@ -90,6 +91,7 @@ func newShard(e *Engine, number int) *shard {
 		arrivals: make(map[LogID]*moving),
 	}
 	s.tail.init(s)
+	s.journal.shard = s
 	s.reads.init(s)
 	s.joins.init(s)
 	s.files.init(max(e.options.FilesOpenMax/e.options.Shards, filesOpenMin))
@@ -154,10 +156,14 @@ func (s *shard) settle() {
 		s.runJobs()
 		s.feedStarved()
 		s.writeLogs()
+		s.buildFrames()
+		s.startJournalFlush()
 		s.startFlush()
+		s.writeBack()
+		s.startTrim()
 		s.report()
 		s.reads.startCold()
-		if len(s.readyJobs) == 0 && len(s.changed) == 0 && !s.watch() {
+		if len(s.readyJobs) == 0 && len(s.changed) == 0 && len(s.writable) == 0 && !s.watch() {
 			break
 		}
 	}
@@ -258,8 +264,12 @@ func (s *shard) complete(op *disk.Operation) {
 	switch owner := op.Owner.(type) {
 	case *write:
 		owner.log.wrote(owner)
-	case *commit:
-		owner.flushed(s)
+	case *round:
+		owner.returned(s)
+	case *frame:
+		s.journal.wrote(owner)
+	case *commitJournal:
+		owner.flushed()
 	case *job:
 		if owner.pending--; owner.pending == 0 {
 			s.wakeJob(owner)
@@ -280,11 +290,12 @@ func (s *shard) report() {
 	s.changed = s.changed[:0]
 }
 
-// poison ends all logs: a flush of everything failed and names no file.
+// poison ends all logs: a flush of everything failed and names no file, or the
+// journal is broken.
 func (s *shard) poison(cause error) {
 	if s.err == nil {
 		s.err = fmt.Errorf("shard %d: %w", s.number, cause)
-		s.logger.Error("a flush of the file system failed: every log of the shard is poisoned until restart",
+		s.logger.Error("a flush of the file system or the commit journal failed: every log of the shard is poisoned until restart",
 			"shard", s.number, "error", cause)
 	}
 	for _, l := range s.logs {
@@ -325,6 +336,7 @@ func (s *shard) end() {
 	}
 	s.reads.end()
 	s.tail.end()
+	s.journal.end()
 }
 
 func refuseRead(read *Read, err error) {

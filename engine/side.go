@@ -132,17 +132,33 @@ func (l *Log) waitDurable(j *job, offset int64) error {
 
 // waitFlushed waits until everything below offset is durable in the segments.
 func (l *Log) waitFlushed(j *job, offset int64) error {
-	return l.waitDurable(j, offset)
+	s := l.shard
+	for l.flushed.offset < offset || l.durable < offset {
+		if err := l.usable(); err != nil {
+			return err
+		}
+		l.lazy.wanted = true
+		l.settleTo = max(l.settleTo, offset)
+		if s.journal.enabled() {
+			s.journal.pace.demand(l, offset)
+		}
+		s.commit.want(l)
+		l.flushWaiters = append(l.flushWaiters, j)
+		if err := j.park(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// waitUnlocked is waitDurable for a holder of metaLock. It lets go of it
+// waitUnlocked is waitFlushed for a holder of metaLock. It lets go of it
 // meanwhile: what it waits for may be a segment's name, which takes the lock.
 func (l *Log) waitUnlocked(j *job, offset int64) error {
-	if l.durable >= offset {
+	if l.flushed.offset >= offset && l.durable >= offset {
 		return nil
 	}
 	l.metaLock.unlock(l.shard)
-	err := l.waitDurable(j, offset)
+	err := l.waitFlushed(j, offset)
 	if lockErr := l.metaLock.lock(j); lockErr != nil {
 		return lockErr
 	}
@@ -157,7 +173,7 @@ func (l *Log) sealable() *segmentFile {
 			continue
 		}
 		// Only before a segment with a durable name: the last one in a manifest is never sealed.
-		if f != l.active && l.segments[i+1].named && (f.NextOffset <= l.durable || l.shard.faults.sealBeforeFlush) {
+		if f != l.active && l.segments[i+1].named && (f.NextOffset <= l.flushed.offset && f.NextOffset <= l.durable || l.shard.faults.sealBeforeFlush) {
 			return f
 		}
 		return nil

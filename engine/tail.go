@@ -136,10 +136,20 @@ func (t *logTail) put(l *Log, batch record.Batch, nextOffset int64) {
 }
 
 // evictable is the offset below which the tail need not be held: what readers may see
-// and the disk can give them. A relaxed log does not wait for its flush: held
+// and the disk can give them. What the journal holds too may go when it is written to
+// the segment: a flush that fails later poisons the log, and the next start merges
+// the journal. A relaxed log does not wait for its flush: held
 // until then, its writes would stop each time the pool is full of written bytes.
+// What waits for a frame stays: it is copied from here.
 func (l *Log) evictable() int64 {
-	if l.config.relaxed() {
+	switch {
+	case l.shard.journal.enabled() && l.way != direct:
+		written, durable := l.durableRun()
+		if l.config.relaxed() {
+			durable = min(written, l.journaled.offset)
+		}
+		return min(l.completed.offset, durable)
+	case l.config.relaxed():
 		return l.completed.offset
 	}
 	return l.flushed.offset

@@ -45,10 +45,10 @@ func (l *Log) truncate(j *job, offset int64) error {
 }
 
 func (l *Log) runTruncate(j *job) error {
-	if err := l.waitDurable(j, l.next.offset); err != nil {
+	if err := l.waitFlushed(j, l.next.offset); err != nil {
 		return err
 	}
-	if err := j.until(func() bool { return l.writes.count == 0 && !l.space.preparing }); err != nil {
+	if err := j.until(func() bool { return l.writes.count == 0 && l.inFlight == 0 && !l.ready && !l.space.preparing }); err != nil {
 		return err
 	}
 	if err := l.metaLock.lock(j); err != nil {

@@ -17,7 +17,7 @@ import (
 //	  ────────────┼───────────────┼───────────────┼──▶
 //	   written    │   in flight   │    gathers    │
 type logWrites struct {
-	ends      marks // ends of the batches between submitted and next
+	ends      marks // ends of the batches between submitted and next; of those in one block the last
 	submitted mark  // behind the last byte submitted; offset is not used
 	boundary  mark  // the last batch end at or below submitted
 	chunk     *chunk
@@ -37,7 +37,8 @@ type write struct {
 	private  []byte         // the copy of a tail block; nil otherwise
 	boundary mark           // the last batch end at or below its end
 	done     bool
-	short    int // times in a row that it moved less than a block
+	short    int   // times in a row that it moved less than a block
+	back     int64 // bytes that count as write-back
 	next     *write
 }
 
@@ -48,7 +49,16 @@ type marks struct {
 	count int
 }
 
+// push adds a mark. A write ends at a block or at the end of all data, so of the
+// batches that end in one block only the last can be the last one in a write.
 func (m *marks) push(v mark) {
+	if m.count > 0 {
+		last := &m.ring[(m.head+m.count-1)&(len(m.ring)-1)]
+		if last.segment == v.segment && plan.RoundUp(last.position) == plan.RoundUp(v.position) {
+			*last = v
+			return
+		}
+	}
 	if m.count == len(m.ring) {
 		ring := make([]mark, max(16, 2*len(m.ring)))
 		n := copy(ring, m.ring[m.head:])
@@ -84,9 +94,23 @@ func (s *shard) writeLogs() {
 	for i, l := range s.writable {
 		s.writable[i] = nil
 		l.writes.queued = false
-		l.submitWrites()
+		l.route()
 	}
 	s.writable = s.writable[:0]
+}
+
+// mayWrite says what of a log may be written to its segments now: full blocks
+// whatever they make, and the block that is not full. ok is false for nothing at all.
+func (l *Log) mayWrite(idle bool) (full, tail, ok bool) {
+	switch {
+	case !l.shard.journal.enabled(), l.way == direct && l.config.relaxed():
+		return idle, idle, true // a relaxed log does not wait for a flush to go on
+	case l.way == direct:
+		return l.directAll, l.directAll, true
+	case l.back.allowed == backAll:
+		return true, true, true
+	}
+	return true, false, l.back.allowed == backFull
 }
 
 // submitWrites starts as many writes as are worth it now.
@@ -94,9 +118,13 @@ func (l *Log) submitWrites() {
 	w := &l.writes
 	idle := w.count == 0
 	for l.failed == nil && l.closed == nil && w.chunk != nil && w.count < plan.WritesMax && (!w.tailBlock || l.shard.faults.overlapTailBlock) {
+		full, tail, ok := l.mayWrite(idle)
+		if !ok {
+			return
+		}
 		c := w.chunk
 		if w.submitted.segment != c.segment {
-			w.submitted = mark{segment: c.segment}
+			w.submitted = mark{segment: c.segment, total: w.submitted.total}
 		}
 		end, last := c.dataEnd, true
 		if c.next != nil && c.next.segment == c.segment {
@@ -105,21 +133,40 @@ func (l *Log) submitWrites() {
 		from := plan.RoundDown(w.submitted.position)
 		if w.submitted.position >= c.dataEnd || from >= end {
 			if c.next == nil {
+				l.submittedAll()
 				return
 			}
 			w.chunk = c.next
 			continue
 		}
-		piece := plan.Piece{From: from, Bytes: end - from, Sealed: c.next != nil || c.segment != l.active, Last: last, Idle: idle}
-		bytes, tail := piece.Next()
+		piece := plan.Piece{From: from, Bytes: end - from, Sealed: c.next != nil || c.segment != l.active, Last: last, Idle: full, Tail: tail}
+		bytes, tailBlock := piece.Next()
 		if bytes == 0 {
+			l.submittedAll()
 			return
 		}
 		if from+bytes > c.segment.limit && !l.shard.faults.ignoreLimit {
 			l.shard.keeper.wantCheckpoint(l.shard)
 			return
 		}
-		l.submitWrite(c, from, bytes, tail)
+		if l.backs() && !l.shard.journal.pace.allow(l, bytes) {
+			return
+		}
+		l.submitWrite(c, from, bytes, tailBlock)
+		if tailBlock || l.back.allowed == backAll && w.boundary.offset >= l.back.due {
+			l.submittedAll()
+		}
+	}
+}
+
+// backs says whether what the log writes is write-back.
+func (l *Log) backs() bool { return l.shard.journal.enabled() && l.way != direct }
+
+// submittedAll takes that everything is submitted that may be written now.
+func (l *Log) submittedAll() {
+	l.directAll = false
+	if l.back.allowed == backFull || l.writes.boundary.offset >= l.back.due {
+		l.back.allowed = backNone
 	}
 }
 
@@ -131,7 +178,13 @@ func (l *Log) submitWrite(c *chunk, from, bytes int64, tail bool) {
 	for q := &l.writes.ends; q.count > 0 && q.front().segment == c.segment && q.front().position <= end; {
 		l.writes.boundary = q.pop()
 	}
-	l.writes.submitted = mark{segment: c.segment, position: end}
+	l.writes.submitted = mark{segment: c.segment, position: end, total: l.writes.boundary.total + end}
+	if b := l.writes.boundary; b.segment == c.segment {
+		l.writes.submitted.total -= b.position
+	}
+	if l.backs() {
+		w.back = bytes
+	}
 	w.log, w.segment, w.boundary = l, c.segment, l.writes.boundary
 	w.op = disk.Operation{Kind: disk.Write, File: c.segment.file, Offset: from, Owner: w}
 	if tail {
@@ -172,8 +225,9 @@ func (l *Log) wrote(w *write) {
 		l.writes.tailBlock = false
 	}
 	if err == nil {
-		w.segment.unflushed = true
+		w.segment.writesDone++
 	}
+	s.journal.pace.inFlight -= w.back
 	s.commit.releaseMemory(w)
 	if s.faults.releaseOutOfOrder && err == nil && w.boundary.offset > l.completed.offset {
 		l.completed = w.boundary
@@ -187,9 +241,10 @@ func (l *Log) wrote(w *write) {
 		return
 	}
 	l.advance()
-	if l.config.relaxed() {
+	if l.config.relaxed() || s.journal.enabled() {
 		l.tail.cleaned(l)
 	}
+	l.leaveDirect()
 	s.commit.want(l)
 	l.wantWrites()
 }

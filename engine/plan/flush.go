@@ -4,6 +4,8 @@ package plan
 type Flush struct {
 	Logs  int // logs that want their bytes durable now
 	Files int // files of those logs with completed writes that no flush covers
+	// FilesMax is up to how many files are flushed one by one (FilesFlushMax).
+	FilesMax int
 }
 
 // Way is one way to flush.
@@ -12,8 +14,8 @@ type Way uint8
 const (
 	// None: nothing to flush.
 	None Way = iota
-	// OneFile: fdatasync of the one file.
-	OneFile
+	// EachFile: fdatasync of each file, side by side.
+	EachFile
 	// Everything: one syncfs with one fdatasync behind it (rule 14). Measured: a
 	// flush per file makes 384 logs 20 times slower than the device allows, because each
 	// of them is a flush of the whole device.
@@ -25,8 +27,8 @@ func (f Flush) Choose() Way {
 	switch {
 	case f.Logs == 0 || f.Files == 0:
 		return None
-	case f.Files == 1:
-		return OneFile
+	case f.Files <= f.FilesMax:
+		return EachFile
 	}
 	return Everything
 }

@@ -143,12 +143,13 @@ func TestPiece(t *testing.T) {
 	}{
 		{"a busy log gathers", Piece{Bytes: PieceBytes - 1}, 0, false},
 		{"until there is a piece", Piece{Bytes: PieceBytes + 5}, PieceBytes, false},
-		{"an idle one writes what it has", Piece{Bytes: 3*BlockBytes + 5, Idle: true}, 3 * BlockBytes, false},
-		{"and then its last block", Piece{Bytes: 5, Idle: true}, BlockBytes, true},
+		{"an idle one writes what it has", Piece{Bytes: 3*BlockBytes + 5, Idle: true, Tail: true}, 3 * BlockBytes, false},
+		{"and then its last block", Piece{Bytes: 5, Idle: true, Tail: true}, BlockBytes, true},
 		{"the last block of a busy log waits", Piece{Bytes: 5}, 0, false},
 		{"a full chunk goes", Piece{Bytes: 2 * BlockBytes, Sealed: true}, 2 * BlockBytes, false},
 		{"the end of a segment goes", Piece{Bytes: 5, Sealed: true, Last: true}, BlockBytes, true},
-		{"nothing", Piece{Idle: true}, 0, false},
+		{"nothing", Piece{Idle: true, Tail: true}, 0, false},
+		{"write-back leaves the last block", Piece{Bytes: 5, Idle: true}, 0, false},
 	} {
 		if bytes, tail := row.piece.Next(); bytes != row.bytes || tail != row.tail {
 			t.Errorf("%s: %d bytes, tail %v", row.name, bytes, tail)
@@ -176,14 +177,15 @@ func TestChunkBytes(t *testing.T) {
 	}
 }
 
-// Rule 14: one file, one fdatasync; more, one syncfs.
+// Rule 14: a few files, an fdatasync each; more, one syncfs.
 func TestFlush(t *testing.T) {
 	for _, row := range []struct {
 		flush Flush
 		way   Way
 	}{
-		{Flush{}, None}, {Flush{Logs: 1}, None},
-		{Flush{Logs: 1, Files: 1}, OneFile}, {Flush{Logs: 1, Files: 2}, Everything}, {Flush{Logs: 2, Files: 2}, Everything},
+		{Flush{FilesMax: 2}, None}, {Flush{Logs: 1, FilesMax: 2}, None},
+		{Flush{Logs: 1, Files: 1, FilesMax: 2}, EachFile}, {Flush{Logs: 2, Files: 2, FilesMax: 2}, EachFile},
+		{Flush{Logs: 1, Files: 3, FilesMax: 2}, Everything}, {Flush{Logs: 3, Files: 3, FilesMax: 2}, Everything},
 	} {
 		if got := row.flush.Choose(); got != row.way {
 			t.Errorf("%+v: %v", row.flush, got)

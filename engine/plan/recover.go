@@ -11,6 +11,8 @@ type Recovery struct {
 	// Missing: a segment that the manifest calls sealed is not there, or is
 	// shorter than the manifest says.
 	Missing bool
+	// Unproven: a damaged frame of the journal may have held its last batches.
+	Unproven bool
 	// Clean: the checkpoint says that no write was ever submitted behind its durable
 	// end, as at a clean close.
 	Clean bool
@@ -44,7 +46,7 @@ func (v Verdict) String() string {
 
 // Each row of RecoveryTable is a condition on a Recovery; the first that holds decides.
 //
-//	missing     a sealed segment is missing or short
+//	missing     a sealed segment is missing or short, or the log is unproven
 //	checkpoint  there is a usable checkpoint entry
 //	end         the scan's end against the checkpoint's durable end: below, at, above
 //	clean       the checkpoint says that nothing was submitted behind it
@@ -60,7 +62,7 @@ func (v Verdict) String() string {
 // Judge decides how a recovery ends.
 func (r Recovery) Judge() Verdict {
 	switch {
-	case r.Missing:
+	case r.Missing, r.Unproven:
 		return Fence
 	case !r.Checkpoint:
 		return Accept

@@ -20,9 +20,12 @@ type Piece struct {
 	Bytes  int64 // data from there to the end of the chunk
 	Sealed bool  // no byte will be added to this chunk
 	Last   bool  // nothing of the segment follows this chunk
-	// Idle: no write of the log was in flight when this round began. Then the
-	// round takes everything; else only what makes a good write, and the rest gathers.
+	// Idle: no write of the log was in flight when this round began, or its bytes
+	// are due. Then the round takes all full blocks; else only what makes a good
+	// write, and the rest gathers.
 	Idle bool
+	// Tail: the block that is not full goes too.
+	Tail bool
 }
 
 // Next returns how many bytes to write at From; 0 is none. tail says that it is
@@ -40,7 +43,7 @@ func (p Piece) Next() (bytes int64, tail bool) {
 		return PieceBytes, false
 	case full > 0 && (p.Idle || p.Sealed):
 		return full, false
-	case full == 0 && p.Bytes > 0 && (p.Idle || p.Sealed && p.Last):
+	case full == 0 && p.Bytes > 0 && (p.Tail || p.Sealed && p.Last):
 		return BlockBytes, true
 	}
 	return 0, false

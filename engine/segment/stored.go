@@ -41,6 +41,7 @@ var (
 	KindIndex      = Kind{'R', 'L', 'i', 'x'}
 	KindTimeIndex  = Kind{'R', 'L', 't', 'x'}
 	KindSnapshot   = Kind{'R', 'L', 's', 's'}
+	KindRing       = Kind{'R', 'L', 'j', 'r'}
 	KindPlacement  = Kind{'R', 'L', 'p', 'l'}
 )
 
@@ -57,6 +58,8 @@ func (k Kind) String() string {
 		return "time index"
 	case KindSnapshot:
 		return "snapshot"
+	case KindRing:
+		return "journal head"
 	case KindPlacement:
 		return "placement table"
 	}
