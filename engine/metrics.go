@@ -40,8 +40,14 @@ type Metrics struct {
 	Writes          int64         // total writes to segments
 	WriteBytes      int64         // total, whole blocks
 	ShortWrites     int64         // total writes that had to be submitted again
-	Flushes         int64         // total
+	Flushes         int64         // total, of segments
 	FlushTime       time.Duration // total time that flushes took
+	Frames          int64         // total, of the journal
+	FrameEntries    int64         // total: pieces of logs in them
+	FrameBytes      int64         // total, whole blocks
+	Commits         int64         // total flushes of the journal
+	CommitTime      time.Duration // total time that they took
+	Trims           int64         // total
 	OldestUnflushed time.Duration // for how long the oldest written batch has waited for its flush
 	Rolls           int64         // total
 	Evictions       int64         // total chunks of tail cache given up
@@ -88,6 +94,8 @@ func (c *counters) metrics(now time.Duration) Metrics {
 		Appends:         c.appends.Load(), AppendBytes: c.appendBytes.Load(),
 		Writes: c.writes.Load(), WriteBytes: c.writeBytes.Load(), ShortWrites: c.shortWrites.Load(),
 		Flushes: c.flushes.Load(), FlushTime: time.Duration(c.flushNanos.Load()),
+		Frames: c.frames.Load(), FrameEntries: c.frameEntries.Load(), FrameBytes: c.frameBytes.Load(),
+		Commits: c.commits.Load(), CommitTime: time.Duration(c.commitNanos.Load()), Trims: c.trims.Load(),
 		Rolls: c.rolls.Load(), Evictions: c.evictions.Load(),
 		Logs: c.logs.Load(), PoisonedLogs: c.poisoned.Load(),
 		TailBytes: c.tailBytes.Load(), IndexBytes: c.indexBytes.Load(), FilesOpen: c.filesOpen.Load(),
@@ -110,6 +118,12 @@ func (m *Metrics) add(o *Metrics) {
 	m.ShortWrites += o.ShortWrites
 	m.Flushes += o.Flushes
 	m.FlushTime += o.FlushTime
+	m.Frames += o.Frames
+	m.FrameEntries += o.FrameEntries
+	m.FrameBytes += o.FrameBytes
+	m.Commits += o.Commits
+	m.CommitTime += o.CommitTime
+	m.Trims += o.Trims
 	m.Rolls += o.Rolls
 	m.Evictions += o.Evictions
 	m.Logs += o.Logs

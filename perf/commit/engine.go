@@ -30,9 +30,8 @@ const (
 )
 
 // engineOptions is the one place that knows how a way is asked of the engine.
-// There is no journal in it yet: Auto and Sync are the same.
 func engineOptions(o *Options, directory string, tail, cold *buffer.Pool) engine.Options {
-	return engine.Options{
+	options := engine.Options{
 		OpenDisk:          func() (disk.Disk, error) { return backend.Open(directory, o.Disk, backend.Options{}) },
 		Shards:            o.Shards,
 		Tail:              tail,
@@ -41,11 +40,20 @@ func engineOptions(o *Options, directory string, tail, cold *buffer.Pool) engine
 		Prewrite:          o.Prewrite,
 		RetentionInterval: retentionInterval,
 	}
+	switch o.Way {
+	case Auto:
+		options.JournalBytes = o.JournalBytes
+	case Sync:
+		options.FilesFlushMax = 1
+	case File:
+		options.FilesFlushMax = math.MaxInt
+	}
+	return options
 }
 
 // engineCounters takes from the engine's figures what is compared with other systems.
 func engineCounters(m *engine.Metrics) counters {
-	return counters{commits: m.Flushes, deviceBytes: m.WriteBytes}
+	return counters{commits: m.Flushes + m.Commits, deviceBytes: m.WriteBytes + m.FrameBytes}
 }
 
 // segmentFiles is the number of descriptors that segments may have.

@@ -31,11 +31,16 @@ var systems = []System{Engine, Journal, Files, Syncfs, Direct}
 type Way string
 
 const (
-	// Auto is the engine as it is configured for a broker.
+	// Auto is the engine with its commit journal: it chooses by the bytes that wait.
 	Auto Way = "auto"
-	// Sync is the engine without a commit journal: one syncfs for all files.
+	// Sync is the engine without a journal: one syncfs for all files.
 	Sync Way = "sync"
+	// File is the engine without a journal: a flush of each file.
+	File Way = "file"
 )
+
+// ways in the order in which messages name them.
+var ways = []Way{Auto, Sync, File}
 
 // Options say what Run does. Zero means the default that the field names.
 type Options struct {
@@ -143,7 +148,7 @@ func (o *Options) Validate() error {
 	}
 	require(o.DataDir != "", "the commit run needs a data directory")
 	require(slices.Contains(systems, o.System), "system %q is none of %q", o.System, systems)
-	require(o.System != Engine || o.Way == Auto || o.Way == Sync, "way %q is neither %q nor %q", o.Way, Auto, Sync)
+	require(o.System != Engine || slices.Contains(ways, o.Way), "way %q is none of %q", o.Way, ways)
 	require(o.System == Engine || o.Way == "", "way %q is of the engine, not of %q", o.Way, o.System)
 	require(o.System != Engine || o.Shards > 0 && o.Shards <= engine.ShardsMax, "%d shards are not 1 to %d", o.Shards, engine.ShardsMax)
 	require(o.Partitions > 0 && o.Partitions <= partitionsMax, "%d partitions are not 1 to %d", o.Partitions, partitionsMax)

@@ -30,9 +30,9 @@ type Report struct {
 	FirstThird float64 `json:"first_third_appends_per_s"`
 	LastThird  float64 `json:"last_third_appends_per_s"`
 
-	// Commits is how often something became safe together: the engine's flushes,
-	// Direct's flushes of a file (both absent when nothing is flushed), and the
-	// rounds of the others.
+	// Commits is how often something became safe together: the engine's flushes
+	// of its journal and of segments, trims among them; Direct's flushes of a
+	// file; and the rounds of the others. Absent where there is none.
 	Commits          int64   `json:"commits,omitempty"`
 	CommitsPerSecond float64 `json:"commits_per_s,omitempty"`
 	AppendsPerCommit float64 `json:"appends_per_commit,omitempty"`
