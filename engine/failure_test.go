@@ -12,6 +12,7 @@ import (
 	"ringlog/buffer"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
+	"ringlog/engine/plan"
 	"ringlog/engine/segment"
 	"ringlog/record"
 )
@@ -24,7 +25,7 @@ func TestFailedFlushPoisonsTheLog(t *testing.T) {
 			r, d := crashRig(t, LogConfig{}, nil)
 			all := r.fill(3, 1000)
 			d.AddFault(crash.Fault{Kind: kind, Path: "*/*.log", Times: 1, Err: syscall.EIO})
-			p := r.submit(batchOf(9, 1, 100, 1))
+			p := r.submit(batchOf(9, 1, plan.DirectBytes, 1)) // straight to the segment, also with a journal
 			r.settle()
 			if err := p.Appends[0].Err; !errors.Is(err, ErrPoisoned) || !errors.Is(err, syscall.EIO) {
 				t.Fatalf("the append during the failure: %v", err)

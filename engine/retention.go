@@ -17,7 +17,7 @@ func (l *Log) startRetention() {
 		return
 	}
 	r := l.retainPlan()
-	if r.Count(l.retained()) == 0 && !r.RollByTime(l.next.position, l.active.CreatedMillis, l.config.SegmentMillis) {
+	if r.Count(l.complete()) == 0 && !r.RollByTime(l.next.position, l.active.CreatedMillis, l.config.SegmentMillis) {
 		return
 	}
 	l.retaining = true
@@ -35,31 +35,45 @@ func (l *Log) retainPlan() plan.Retain {
 	return r
 }
 
-// retained is the sealed segments as retention sees them.
-func (l *Log) retained() []plan.Retained {
-	var sealed []plan.Retained
-	for _, f := range l.segments {
-		if !f.Sealed {
+// complete is the segments that nothing is appended to any more, as retention sees them.
+func (l *Log) complete() []plan.Retained {
+	var complete []plan.Retained
+	for i, f := range l.segments {
+		if f == l.active || !l.segments[i+1].named { // a manifest names a segment that stays
 			break
 		}
-		sealed = append(sealed, plan.Retained{Bytes: f.Bytes, NextOffset: f.NextOffset, MaxTimestamp: f.MaxTimestamp, AppendedMillis: f.AppendedMillis})
+		complete = append(complete, plan.Retained{Bytes: f.Bytes, NextOffset: f.NextOffset, MaxTimestamp: f.MaxTimestamp, AppendedMillis: f.AppendedMillis})
 	}
-	return sealed
+	return complete
 }
 
-// runRetention ends an old active segment and deletes the sealed ones that are
-// due. REQUIRES: metaLock.
+// runRetention ends an old active segment and deletes the complete ones that are
+// due, until none is. What only the journal has made durable is flushed to its segment
+// first: start stays at or below what the segments have, so that a merge never has to
+// begin in a segment that is gone. REQUIRES: metaLock.
 func (l *Log) runRetention(j *job) error {
 	if l.retainPlan().RollByTime(l.next.position, l.active.CreatedMillis, l.config.SegmentMillis) {
 		if err := l.rollByTime(j); err != nil {
 			return err
 		}
 	}
-	n := l.retainPlan().Count(l.retained())
-	if n == 0 {
-		return nil
+	for l.usable() == nil && !l.cut.active {
+		n := l.retainPlan().Count(l.complete())
+		if n == 0 {
+			return nil
+		}
+		end := l.segments[n-1].NextOffset
+		if l.flushed.offset < end || l.durable < end {
+			if err := l.waitUnlocked(j, end); err != nil {
+				return err
+			}
+			continue // anything may have changed
+		}
+		if err := l.deleteSegments(j, n, max(l.start, end)); err != nil {
+			return err
+		}
 	}
-	return l.deleteSegments(j, n, max(l.start, l.segments[n-1].NextOffset))
+	return l.usable()
 }
 
 // rollByTime ends the active segment although no batch asks for it. It is named
@@ -88,7 +102,7 @@ func (l *Log) rollByTime(j *job) error {
 
 // deleteSegments takes the n oldest segments out of the log: first the manifest
 // says so, with the new start offset, durably; then the files become space for
-// coming segments or go away (rule 8). REQUIRES: metaLock; they are sealed.
+// coming segments or go away (rule 8). REQUIRES: metaLock; they are complete and flushed.
 func (l *Log) deleteSegments(j *job, n int, start int64) error {
 	gone := append([]*segmentFile(nil), l.segments[:n]...)
 	if l.shard.faults.recycleBeforeManifest {
@@ -239,9 +253,7 @@ func (l *Log) advanceStart(j *job, offset int64) error {
 		return err
 	}
 	l.startMoved()
-	if n := l.retainPlan().Count(l.retained()); n > 0 {
-		return l.deleteSegments(j, n, l.start)
-	}
+	l.startRetention() // what lies below goes when it goes: the start is what was asked for
 	return nil
 }
 

@@ -14,7 +14,8 @@ import (
 	"ringlog/record"
 )
 
-// journalBytes lets every story of this package be told with a commit journal too.
+// journalBytes is the commit journal of every rig that asks for no other: see
+// TestStoriesWithAJournal.
 var journalBytes = flag.Int64("journal", 0, "bytes of the commit journal of the engines under test")
 
 // rig drives a Stepper on a directory, with clocks that the test moves.
@@ -77,6 +78,9 @@ func (r *rig) tryStart() error {
 	r.step = step
 	return nil
 }
+
+// journals says whether the rig's engine has a commit journal.
+func (r *rig) journals() bool { return r.step.shards[0].journal.enabled() }
 
 // open opens the rig's log and leads it.
 func (r *rig) open() {

@@ -43,6 +43,7 @@ func (x *logSide) expire(*shard) {
 	if x.log.usable() == nil {
 		x.log.nameSegments()
 		x.log.flushMoved()
+		x.log.startRetention()
 	}
 }
 
