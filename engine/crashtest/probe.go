@@ -5,6 +5,7 @@ import (
 
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
+	"ringlog/engine/model"
 )
 
 // probe stands between an engine and its disk and shows every state of the disk
@@ -15,6 +16,16 @@ type probe struct {
 	*crash.Disk
 	look  func() error             // called at each state; an error ends the disk
 	trace func(op *disk.Operation) // called for each operation that finished; nil is not at all
+
+	observer *model.Observer // is told what the engine does and learns; nil in lives that are not observed
+}
+
+// Submit implements disk.Disk.
+func (p *probe) Submit(op *disk.Operation) {
+	if p.observer != nil {
+		p.observer.Submitted(op)
+	}
+	p.Disk.Submit(op)
 }
 
 // Wait implements disk.Disk.
@@ -25,8 +36,11 @@ func (p *probe) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk
 		var err error
 		known := len(finished)
 		finished, err = p.Disk.Wait(finished, 0)
-		if p.trace != nil {
-			for _, op := range finished[known:] {
+		for _, op := range finished[known:] {
+			if p.observer != nil {
+				p.observer.Completed(op)
+			}
+			if p.trace != nil {
 				p.trace(op)
 			}
 		}
