@@ -17,7 +17,9 @@ type probe struct {
 	look  func() error             // called at each state; an error ends the disk
 	trace func(op *disk.Operation) // called for each operation that finished; nil is not at all
 
-	observer *model.Observer // is told what the engine does and learns; nil in lives that are not observed
+	number    int             // of the disk, among those of the engine
+	observer  *model.Observer // is told what the engine does and learns; nil in lives that are not observed
+	published func() error    // holds what the engine has published against what it was told so far
 }
 
 // Submit implements disk.Disk.
@@ -30,6 +32,11 @@ func (p *probe) Submit(op *disk.Operation) {
 
 // Wait implements disk.Disk.
 func (p *probe) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.Operation, error) {
+	if p.observer != nil {
+		if err := p.published(); err != nil {
+			return finished, err
+		}
+	}
 	before := len(finished)
 	for {
 		// A poll hands over what is queued and completes nothing, or something.
@@ -38,7 +45,7 @@ func (p *probe) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk
 		finished, err = p.Disk.Wait(finished, 0)
 		for _, op := range finished[known:] {
 			if p.observer != nil {
-				p.observer.Completed(op)
+				p.observer.Completed(p.number, op)
 			}
 			if p.trace != nil {
 				p.trace(op)

@@ -12,7 +12,9 @@ import (
 type view struct {
 	names   map[string]*shadowFile
 	content func(*shadowFile) *content
-	why     string // what ended the last log that was read
+	start   int64  // of the log that was read last
+	why     string // what ended it
+	broken  string // a rule that its files break, or ""
 }
 
 func (o *Observer) view(durable bool) *view {
@@ -50,6 +52,7 @@ func (v *view) end(directory string) int64 {
 		v.why = fmt.Sprintf("%s: %v", name, err)
 		return -1
 	}
+	v.start = manifest.Start
 	end := manifest.Segments[0].BaseOffset
 	for i := range manifest.Segments {
 		s := &manifest.Segments[i]
@@ -64,6 +67,9 @@ func (v *view) end(directory string) int64 {
 		}
 		end = file.walk(s.BaseOffset)
 		v.why = fmt.Sprintf("%s has batches up to %d", name, end)
+		if s.Sealed && end < s.NextOffset {
+			v.broken = fmt.Sprintf("%s is sealed up to %d, and %s", name, s.NextOffset, v.why)
+		}
 	}
 	return v.journaled(manifest, end)
 }

@@ -18,12 +18,18 @@ import (
 // nor what it has in memory. Used by one goroutine.
 type Observer struct {
 	names    names
-	open     map[disk.File]*shadowFile
+	open     map[handle]*shadowFile
 	flushes  map[*disk.Operation]uint64 // sequence at the submission of flushes in flight
 	sequence uint64                     // of the last completed change
 	logs     map[string]*observedLog    // by directory
 
 	derivations int
+}
+
+// handle is an open file of one of the disks.
+type handle struct {
+	number int
+	file   disk.File
 }
 
 // observedLog is what was published of one log.
@@ -57,7 +63,7 @@ type File struct {
 func NewObserver(files []File) *Observer {
 	o := &Observer{
 		names:   names{live: map[string]*shadowFile{}, durable: map[string]*shadowFile{}},
-		open:    map[disk.File]*shadowFile{},
+		open:    map[handle]*shadowFile{},
 		flushes: map[*disk.Operation]uint64{},
 		logs:    map[string]*observedLog{},
 	}
@@ -94,7 +100,7 @@ func NewObserver(files []File) *Observer {
 
 func parentOf(name string) string { return path.Dir(name) }
 
-// Submitted takes an operation that the engine is about to submit.
+// Submitted takes an operation that a shard is about to submit.
 func (o *Observer) Submitted(op *disk.Operation) {
 	switch op.Kind {
 	case disk.Flush, disk.SyncFilesystem, disk.SyncDirectory:
@@ -102,8 +108,10 @@ func (o *Observer) Submitted(op *disk.Operation) {
 	}
 }
 
-// Completed takes an operation that finished, before the engine is told so.
-func (o *Observer) Completed(op *disk.Operation) {
+// Completed takes an operation that finished, before the shard is told so. number
+// is that of its disk: several may share the files and each has handles of its own.
+func (o *Observer) Completed(number int, op *disk.Operation) {
+	at := handle{number, op.File}
 	began, flush := o.flushes[op]
 	delete(o.flushes, op)
 	if op.Err != nil {
@@ -113,19 +121,19 @@ func (o *Observer) Completed(op *disk.Operation) {
 	}
 	switch {
 	case flush:
-		o.synced(op, began)
+		o.synced(op, at, began)
 	case op.Kind.UsesFile():
-		o.fileChanged(op)
+		o.fileChanged(op, at)
 	default:
-		o.nameChanged(op)
+		o.nameChanged(op, at)
 	}
 }
 
 // synced takes a flush of one of the three kinds.
-func (o *Observer) synced(op *disk.Operation, began uint64) {
+func (o *Observer) synced(op *disk.Operation, at handle, began uint64) {
 	switch op.Kind {
 	case disk.Flush:
-		o.harden(o.open[op.File], began)
+		o.harden(o.open[at], began)
 	case disk.SyncFilesystem:
 		for _, f := range o.open { // any order: files do not depend on each other
 			o.harden(f, began)
@@ -134,7 +142,10 @@ func (o *Observer) synced(op *disk.Operation, began uint64) {
 			o.harden(f, began)
 		}
 	case disk.SyncDirectory:
-		o.names.harden(path.Clean(op.Path), began)
+		directory := path.Clean(op.Path)
+		if g := o.logs[directory]; o.names.harden(directory, began) && g != nil {
+			g.durable = -1 // its manifest may be another one
+		}
 	}
 }
 
@@ -157,8 +168,8 @@ func (o *Observer) forget() {
 	}
 }
 
-func (o *Observer) fileChanged(op *disk.Operation) {
-	f := o.open[op.File]
+func (o *Observer) fileChanged(op *disk.Operation, at handle) {
+	f := o.open[at]
 	w := shadowWrite{offset: op.Offset}
 	switch op.Kind {
 	case disk.Write:
@@ -166,7 +177,7 @@ func (o *Observer) fileChanged(op *disk.Operation) {
 	case disk.ZeroRange:
 		w.length = op.Length
 	case disk.Close:
-		delete(o.open, op.File)
+		delete(o.open, at)
 		return
 	default:
 		return
@@ -180,7 +191,7 @@ func (o *Observer) fileChanged(op *disk.Operation) {
 	}
 }
 
-func (o *Observer) nameChanged(op *disk.Operation) {
+func (o *Observer) nameChanged(op *disk.Operation, at handle) {
 	name := path.Clean(op.Path)
 	switch op.Kind {
 	case disk.Open:
@@ -194,7 +205,7 @@ func (o *Observer) nameChanged(op *disk.Operation) {
 			o.sequence++
 			f.change(shadowWrite{sequence: o.sequence, empties: true})
 		}
-		o.open[op.File] = f
+		o.open[at] = f
 	case disk.Rename:
 		o.sequence++
 		f := o.names.live[name]
@@ -236,11 +247,16 @@ func (o *Observer) Published(directory string, f Frontiers, changing bool) error
 		f.Written < last.Written || f.Next < last.Next {
 		return fmt.Errorf("frontiers of %s fall from %+v to %+v", directory, last, f)
 	}
-	if f.Durable > g.durable {
+	if f.Durable > g.durable || f.Start > last.Start {
 		o.derivations++
 		view := o.view(true)
 		g.durable = view.end(directory)
-		if f.Durable > g.durable && f.Durable > f.Start {
+		switch {
+		case view.broken != "":
+			return fmt.Errorf("%s: %s", directory, view.broken)
+		case f.Start > view.start:
+			return fmt.Errorf("%s is published to start at %d, and after a power cut may start at %d", directory, f.Start, view.start)
+		case f.Durable > g.durable:
 			return fmt.Errorf("%s is published as durable up to %d, and a power cut may leave no more than %d: %s",
 				directory, f.Durable, g.durable, view.why)
 		}
@@ -249,7 +265,7 @@ func (o *Observer) Published(directory string, f Frontiers, changing bool) error
 		o.derivations++
 		view := o.view(false)
 		g.written = view.end(directory)
-		if f.Written > g.written && f.Written > f.Start {
+		if f.Written > g.written {
 			return fmt.Errorf("%s is published as written up to %d, and a kill may leave no more than %d: %s",
 				directory, f.Written, g.written, view.why)
 		}

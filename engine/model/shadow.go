@@ -113,8 +113,10 @@ func (n *names) change(sequence uint64, path string, file *shadowFile) {
 	n.pending = append(n.pending, nameChange{sequence, parentOf(path), path, file})
 }
 
-// harden makes the changes in one directory durable that completed up to a sequence.
-func (n *names) harden(directory string, sequence uint64) {
+// harden makes the changes in one directory durable that completed up to a
+// sequence, and says whether there were any.
+func (n *names) harden(directory string, sequence uint64) bool {
+	before := len(n.pending)
 	n.pending = slices.DeleteFunc(n.pending, func(c nameChange) bool {
 		if c.directory != directory || c.sequence > sequence {
 			return false
@@ -126,4 +128,5 @@ func (n *names) harden(directory string, sequence uint64) {
 		}
 		return true
 	})
+	return len(n.pending) < before
 }
