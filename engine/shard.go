@@ -79,6 +79,7 @@ type shard struct {
 	ending  bool  // everything is at rest: the next turn closes the disk
 	closed  bool  // it is over
 	counted bool  // the engine counts it no more among those that run
+	owed    int64 // bytes of cache to be given up for other shards
 	begged  bool  // the other shards were asked for memory since some came back last
 }
 
@@ -168,6 +169,7 @@ func (s *shard) settle() {
 		}
 	}
 	s.begMemory()
+	s.giveMemory()
 }
 
 // noteUnflushed publishes since when the oldest written batch waits for its flush.
@@ -249,7 +251,8 @@ func (s *shard) handle(m message) {
 	case m.moved != nil:
 		s.arrived(m.moved)
 	case m.begged > 0:
-		s.giveMemory(m.begged)
+		s.owed = m.begged
+		s.giveMemory()
 	default:
 		s.tail.released = true
 		s.reads.released = true
