@@ -146,7 +146,7 @@ func (q *commitJournal) used() int64 { return int64(q.head - q.from) }
 
 // ring describes the journal to those who decide.
 func (q *commitJournal) ring() plan.Ring {
-	r := plan.Ring{Bytes: q.size, Used: q.used(), Hungry: len(q.shard.starved) > 0}
+	r := plan.Ring{Bytes: q.size, Used: q.used(), Hungry: len(q.shard.starved) > 0 || q.shard.owed > 0}
 	if len(q.live) > 0 {
 		r.AgeOfOldest = q.shard.since(q.live[0].at)
 	}

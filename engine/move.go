@@ -158,7 +158,7 @@ func (l *Log) atRest() bool {
 	s := l.shard
 	return l.usable() == nil && l.flushed.offset == l.next.offset && l.durable == l.next.offset &&
 		l.writes.count == 0 && !l.writes.queued && !l.lazy.listed && !l.isChanged &&
-		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.lock.held && l.outOfJournal()
+		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.lock.held && !s.journal.trim.running && l.outOfJournal()
 }
 
 // keepLog ends a move that cannot be: the log stays, and what waits elsewhere is told why.

@@ -215,9 +215,11 @@ func TestEndDuringAMove(t *testing.T) {
 
 // Logs move about on threads while others produce, read, and ask: what one goroutine submits
 // reaches each log in order.
-func TestMovesUnderLoad(t *testing.T) {
-	const producers, rounds = 2, 1000
-	e, logs := threaded(t, 3, 5)
+func TestMovesUnderLoad(t *testing.T) { ways(t, movesUnderLoad) }
+
+func movesUnderLoad(t *testing.T, journalBytes int64) {
+	const producers, rounds = 2, 500
+	e, logs := threaded(t, 3, 5, journalBytes)
 	stop := make(chan struct{})
 	var work, moving sync.WaitGroup
 	for p := range producers {
