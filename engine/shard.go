@@ -134,6 +134,7 @@ func (s *shard) turn(wait time.Duration) error {
 	}
 	s.settle()
 	s.noteUnflushed()
+	s.journal.note()
 	if s.ending {
 		s.closeDisk()
 	}
@@ -298,6 +299,7 @@ func (s *shard) report() {
 func (s *shard) poison(cause error) {
 	if s.err == nil {
 		s.err = fmt.Errorf("shard %d: %w", s.number, cause)
+		s.counters.shardPoisoned.Store(1)
 		s.logger.Error("a flush of the file system or the commit journal failed: every log of the shard is poisoned until restart",
 			"shard", s.number, "error", cause)
 	}
