@@ -163,6 +163,9 @@ func (l *Log) append(a *Append, epoch int32) {
 	l.place(batch)
 	l.shard.counters.appends.Add(1)
 	l.shard.counters.appendBytes.Add(int64(len(batch)))
+	if l.config.relaxed() {
+		l.shard.counters.relaxedAppends.Add(1)
+	}
 }
 
 // place copies a batch that has its offset to the end of the log.
@@ -177,10 +180,12 @@ func (l *Log) place(batch record.Batch) {
 	l.active.index.Add(batch.BaseOffset(), nextOffset, batch.MaxTimestamp(), len(batch), int64(l.config.IndexIntervalBytes))
 	l.next.position += size
 	l.next.total += size
+	l.next.batches++
 	l.next.offset = nextOffset
 	l.active.AppendedMillis = s.nowMillis
 	l.active.Bytes, l.active.NextOffset = l.next.position, nextOffset
 	l.writes.push(l.next)
+	l.noteDirty()
 	l.side.bytes += size
 	l.wantWrites()
 	l.published.next.Store(nextOffset)

@@ -33,6 +33,7 @@ type boot struct {
 	store    [16]byte
 	runNow   uint64
 	sequence uint64
+	begun    bool // that run is in the checkpoints
 
 	shares [][]segment.CheckpointLog // what each shard begins with
 }
@@ -252,12 +253,11 @@ func (b *boot) distribute(j *job) error {
 		if err := j.replaceFile(".", name, name+segment.NewSuffix, p.Encode(), false); err != nil {
 			return fmt.Errorf("engine: write %s: %w", name, err)
 		}
-		q := &b.engine.shards[n].journal
-		q.startRun(b.store, b.runNow, b.sequence)
 	}
 	if err := j.simple(disk.SyncDirectory, "."); err != nil {
 		return fmt.Errorf("engine: sync the data directory: %w", err)
 	}
+	b.begun = true
 	return nil
 }
 

@@ -227,6 +227,7 @@ func (r *round) returned(s *shard) {
 		return
 	}
 	s.counters.flushNanos.Add(int64(s.now - r.startedAt))
+	s.counters.flushTimes.count(s.now - r.startedAt)
 	err := r.outcome(s)
 	for i := range r.files {
 		f := &r.files[i]

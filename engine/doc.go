@@ -11,6 +11,20 @@
 // messages through an inbox, read a Log's published frontiers, and hold counted
 // references to memory. There is no lock on the data path but the inbox's.
 //
+// # Shards
+//
+//	          ┌▶ inbox ─▶ shard 0 ─▶ disk ─┐
+//	Engine ───┼▶ inbox ─▶ shard 1 ─▶ disk ─┼─▶ one directory
+//	   │      └▶ inbox ─▶ shard 2 ─▶ disk ─┘
+//	   └ Log.home ◀─ placement table
+//
+// A group of appends goes whole to each shard of its logs, and each takes its own of
+// it (group.go). A read of several shards is led by one of them (join.go). What the
+// last run left is read once, before any shard takes a log (boot.go), so the number of shards
+// may change between runs; a log can change its shard at any time (move.go).
+// What belongs to all of them is the registry of open logs, the placement table and
+// the pools of memory; a shard that has none left asks the others (memory.go).
+//
 // # The life of a batch
 //
 //	Append ─▶ inbox ─▶ room? ─▶ Replica.Step ─▶ offset, copy into the tail

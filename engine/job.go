@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync/atomic"
 
 	"ringlog/engine/disk"
 )
@@ -188,6 +189,12 @@ func (j *job) zero(file disk.File, from, to int64) error {
 // writeAll writes data, an aligned whole number of blocks, and resubmits what a
 // short write left.
 func (j *job) writeAll(file disk.File, data []byte, offset int64) error {
+	return j.writeCounted(file, data, offset, &j.shard.counters.otherBytes)
+}
+
+// writeCounted is writeAll with the counter of what is written.
+func (j *job) writeCounted(file disk.File, data []byte, offset int64, bytes *atomic.Int64) error {
+	bytes.Add(int64(len(data)))
 	for idle := 0; len(data) > 0; {
 		j.one = disk.Operation{Kind: disk.Write, File: file, Buffer: data, Offset: offset}
 		if err := j.do(&j.one); err != nil {

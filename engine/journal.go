@@ -146,7 +146,7 @@ func (q *commitJournal) used() int64 { return int64(q.head - q.from) }
 
 // ring describes the journal to those who decide.
 func (q *commitJournal) ring() plan.Ring {
-	r := plan.Ring{Bytes: q.size, Used: q.used(), Hungry: len(q.shard.starved) > 0}
+	r := plan.Ring{Bytes: q.size, Used: q.used(), Hungry: len(q.shard.starved) > 0 || q.shard.owed > 0}
 	if len(q.live) > 0 {
 		r.AgeOfOldest = q.shard.since(q.live[0].at)
 	}
@@ -306,6 +306,8 @@ func (q *commitJournal) addEntry(f *frame, l *Log) bool {
 		Epoch: l.lastEpoch(), Durable: min(l.durable, l.journaled.offset), HighWatermark: min(l.highWatermark, l.journaled.offset),
 	})
 	l.copyPending(&q.builder)
+	q.shard.counters.journalAppends.Add(l.next.batches - l.journaled.batches)
+	q.shard.counters.journalAppendBytes.Add(pending)
 	l.journaled = l.next
 	l.way = journaling
 	l.inFlight++
@@ -431,6 +433,7 @@ func (q *commitJournal) flushed() {
 	q.flushing = false
 	s.counters.commits.Add(1)
 	s.counters.commitNanos.Add(int64(took))
+	s.counters.commitTimes.count(took)
 	if err := q.flush.Err; err != nil {
 		s.poison(fmt.Errorf("the commit journal cannot be flushed: %w", err))
 		return

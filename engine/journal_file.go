@@ -40,9 +40,11 @@ func (q *commitJournal) openRing(j *job) error {
 				return err
 			}
 		}
+		began := s.options.Monotonic()
 		if file, err = q.makeRing(j, name, size); err != nil {
 			return fmt.Errorf("engine: make the commit journal %s of %d bytes: %w", name, size, err)
 		}
+		s.logger.Info("the commit journal is made, and written through once", "file", name, "bytes", size, "took", s.options.Monotonic()-began)
 	}
 	q.file, q.size = file, size
 	q.frameBytes = plan.FrameBytes(size)
@@ -97,7 +99,7 @@ func (q *commitJournal) makeRing(j *job, name string, size int64) (disk.File, er
 		for next < size && failed == nil {
 			at := next
 			next += int64(len(zeros))
-			if err := j.writeAll(file, zeros[:min(int64(len(zeros)), size-at)], segment.RingHeadBytes+at); err != nil {
+			if err := j.writeCounted(file, zeros[:min(int64(len(zeros)), size-at)], segment.RingHeadBytes+at, &j.shard.counters.preparedBytes); err != nil {
 				failed = err
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"sync/atomic"
 	"time"
 
 	"ringlog/engine/disk"
@@ -29,8 +28,8 @@ type keeper struct {
 	lock       jobLock                 // held by the job that replaces the file
 	dirty      bool                    // something changed since the last checkpoint
 	writing    bool
-	failing    atomic.Bool // the last checkpoint could not be written
-	again      bool        // somebody asked for one while one was being written
+	failing    bool // the last checkpoint could not be written
+	again      bool // somebody asked for one while one was being written
 	checkpoint timer
 	retention  timer
 	ticker     checkpointTick
@@ -115,7 +114,7 @@ func (k *keeper) wantCheckpoint(s *shard) {
 	s.start("checkpoint", func(j *job) {
 		err := k.checkpointNow(j)
 		k.writing = false
-		k.failing.Store(err != nil)
+		k.failing = err != nil
 		if k.again && err == nil {
 			k.wantCheckpoint(s)
 		}

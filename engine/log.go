@@ -77,6 +77,7 @@ type Log struct {
 	metaLock jobLock     // held by the job that changes files and manifest
 	jobs     int         // that work on this log: it is not given up before they end
 
+	dirtyCounted int64  // of it in counters.dirtyBytes
 	flushWaiters []*job // resumed when flushed or durable rises
 	settleTo     int64  // what lies below is flushed to the segments for its own sake: somebody waits for it
 }
@@ -87,6 +88,7 @@ type mark struct {
 	position int64 // in the segment's file
 	offset   int64
 	total    int64 // bytes appended up to here since the log was opened: for distances across segments
+	batches  int64 // and batches
 }
 
 // segmentFile is one segment of an open log, or prepared space for one.
@@ -274,6 +276,7 @@ func (l *Log) fail(cause error) {
 	}
 	l.failed = fmt.Errorf("%w: %s: %w", ErrPoisoned, l.label, cause)
 	l.shard.counters.poisoned.Add(1)
+	l.noteDirty()
 	l.shard.logger.Error("log is poisoned: it takes no appends until it is reopened", "log", l.label, "id", l.id, "error", cause)
 	l.refuseWaiting(l.failed)
 	l.step(Event{Kind: EventFailed, Err: l.failed})
@@ -289,6 +292,7 @@ func (l *Log) shut(err error) {
 		return
 	}
 	l.closed = fmt.Errorf("%w: %s", err, l.label)
+	l.noteDirty()
 	l.refuseWaiting(l.closed)
 	if l.replica != nil {
 		l.step(Event{Kind: EventClosing, Err: l.closed})

@@ -14,7 +14,7 @@ type counters struct {
 	frames, frameEntries     atomic.Int64
 	frameBytes               atomic.Int64
 	commits, commitNanos     atomic.Int64
-	trims                    atomic.Int64
+	trims, trimNanos         atomic.Int64
 	rolls, evictions         atomic.Int64
 	logs, poisoned           atomic.Int64
 	tailBytes                atomic.Int64
@@ -30,6 +30,59 @@ type counters struct {
 	unflushedSince           atomic.Int64 // on Options.Monotonic, 0 for nothing
 	recoveredBytes           atomic.Int64
 	recoveredNanos           atomic.Int64
+
+	relaxedAppends                     atomic.Int64
+	journalAppends, journalAppendBytes atomic.Int64 // that went into entries
+	commitTimes, flushTimes            durationCounters
+	backBytes                          atomic.Int64
+	preparedBytes, otherBytes          atomic.Int64
+	dirtyBytes                         atomic.Int64
+	spills                             atomic.Int64
+	shardPoisoned                      atomic.Int64 // 0 or 1
+	journal                            journalGauges
+}
+
+// journalGauges is how the journal of a shard stands, as of its last turn.
+type journalGauges struct {
+	bytes, used atomic.Int64
+	neededSince atomic.Int64 // the oldest frame that is needed, on Options.Monotonic; 0 for none
+	fulls       atomic.Int64
+	fullNanos   atomic.Int64 // of the times that are over
+	fullSince   atomic.Int64 // on Options.Monotonic, 0 while it is not full
+}
+
+// note publishes how the journal stands at the end of a turn.
+func (q *commitJournal) note() {
+	if !q.enabled() {
+		return
+	}
+	g, now := &q.shard.counters.journal, int64(q.shard.now)
+	ring := q.ring()
+	g.bytes.Store(ring.Bytes)
+	g.used.Store(ring.Used)
+	needed := int64(0)
+	if len(q.live) > 0 {
+		needed = max(int64(q.live[0].at), 1)
+	}
+	g.neededSince.Store(needed)
+	switch since := g.fullSince.Load(); {
+	case ring.Full() && since == 0:
+		g.fulls.Add(1)
+		g.fullSince.Store(max(now, 1))
+	case !ring.Full() && since != 0:
+		g.fullNanos.Add(now - since)
+		g.fullSince.Store(0)
+	}
+}
+
+// noteDirty counts what of the log is in memory and in no segment.
+func (l *Log) noteDirty() {
+	dirty := l.next.total - l.completed.total
+	if l.usable() != nil {
+		dirty = 0
+	}
+	l.shard.counters.dirtyBytes.Add(dirty - l.dirtyCounted)
+	l.dirtyCounted = dirty
 }
 
 // Metrics is a snapshot of what the engine counts. Fields without "total" in
@@ -40,14 +93,9 @@ type Metrics struct {
 	Writes          int64         // total writes to segments
 	WriteBytes      int64         // total, whole blocks
 	ShortWrites     int64         // total writes that had to be submitted again
-	Flushes         int64         // total, of segments
-	FlushTime       time.Duration // total time that flushes took
-	Frames          int64         // total, of the journal
-	FrameEntries    int64         // total: pieces of logs in them
-	FrameBytes      int64         // total, whole blocks
-	Commits         int64         // total flushes of the journal
-	CommitTime      time.Duration // total time that they took
-	Trims           int64         // total
+	Flushes         int64         // total rounds of flushes of segments
+	FlushTime       time.Duration // total time that they took
+	FlushTimes      Durations     // the same, by how long
 	OldestUnflushed time.Duration // for how long the oldest written batch has waited for its flush
 	Rolls           int64         // total
 	Evictions       int64         // total chunks of tail cache given up
@@ -56,7 +104,7 @@ type Metrics struct {
 	TailBytes       int64 // memory of tails, dirty and cache
 	IndexBytes      int64 // memory of the indexes of sealed segments
 	FilesOpen       int64
-	WaitingAppends  int64 // that wait for memory or space
+	WaitingAppends  int64 // that wait for memory, disk space, or room in the journal
 	ParkedReads     int64
 	TailReads       int64         // total parts served from memory
 	TailReadBytes   int64         // total
@@ -68,7 +116,39 @@ type Metrics struct {
 	FilesRemoved    int64         // total
 	RecoveredBytes  int64         // total bytes read to open logs
 	RecoveryTime    time.Duration // total time that opening logs took
-	Shards          []Metrics     // of each shard, by number; what is above is their sum
+	RelaxedAppends  int64         // total batches for logs that do not wait for a flush
+	DirtyBytes      int64         // in tails and in no segment yet
+	Spills          int64         // total files with journal entries of one log that were put aside
+	PoisonedShards  int64         // whose journal or file system failed
+
+	// The commit journal. What an append's way is turns out when it takes it:
+	// Appends less JournalAppends went to the segments at once, or wait.
+	JournalAppends     int64         // total batches that were put into frames
+	JournalAppendBytes int64         // total, without what a frame adds
+	Frames             int64         // total
+	FrameEntries       int64         // total: pieces of logs in them
+	FrameBytes         int64         // total, whole blocks
+	Commits            int64         // total flushes
+	CommitTime         time.Duration // total time that they took
+	CommitTimes        Durations     // the same, by how long
+	JournalBytes       int64         // size of the ring, 0 without one
+	JournalUsedBytes   int64         // from the oldest frame that is needed to the newest
+	OldestJournaled    time.Duration // for how long that frame has been needed: its bytes are in no segment, or not flushed there
+	JournalFulls       int64         // total times that it was so full that appends waited
+	JournalFullTime    time.Duration // total time that it was
+	Trims              int64         // total
+	TrimTime           time.Duration // total, from the decision to the checkpoint
+
+	// What else the device was given. BackBytes are part of WriteBytes.
+	BackBytes     int64     // total bytes of write-back: in the segments after they were in the journal
+	PreparedBytes int64     // total zeros, into new rings and, with Options.Prewrite, segments
+	OtherBytes    int64     // total bytes of manifests, checkpoints, indexes, snapshots, merges
+	Shards        []Metrics // of each shard, by number; what is above is their sum
+}
+
+// DeviceBytes is all that the device was given to write.
+func (m *Metrics) DeviceBytes() int64 {
+	return m.WriteBytes + m.FrameBytes + m.PreparedBytes + m.OtherBytes
 }
 
 // Metrics returns the engine's counters: the sums, and what each shard adds to
@@ -89,14 +169,13 @@ func (c *counters) metrics(now time.Duration) Metrics {
 	if since := c.unflushedSince.Load(); since != 0 {
 		oldest = max(now-time.Duration(since), 0)
 	}
-	return Metrics{
+	m := Metrics{
 		OldestUnflushed: oldest,
 		Appends:         c.appends.Load(), AppendBytes: c.appendBytes.Load(),
 		Writes: c.writes.Load(), WriteBytes: c.writeBytes.Load(), ShortWrites: c.shortWrites.Load(),
 		Flushes: c.flushes.Load(), FlushTime: time.Duration(c.flushNanos.Load()),
-		Frames: c.frames.Load(), FrameEntries: c.frameEntries.Load(), FrameBytes: c.frameBytes.Load(),
-		Commits: c.commits.Load(), CommitTime: time.Duration(c.commitNanos.Load()), Trims: c.trims.Load(),
-		Rolls: c.rolls.Load(), Evictions: c.evictions.Load(),
+		FlushTimes: c.flushTimes.read(),
+		Rolls:      c.rolls.Load(), Evictions: c.evictions.Load(),
 		Logs: c.logs.Load(), PoisonedLogs: c.poisoned.Load(),
 		TailBytes: c.tailBytes.Load(), IndexBytes: c.indexBytes.Load(), FilesOpen: c.filesOpen.Load(),
 		WaitingAppends: c.waiting.Load(), ParkedReads: c.parked.Load(),
@@ -105,7 +184,29 @@ func (c *counters) metrics(now time.Duration) Metrics {
 		Corruptions: c.corruptions.Load(), Checkpoints: c.checkpoints.Load(),
 		SegmentsDeleted: c.segmentsDeleted.Load(), FilesRemoved: c.filesRemoved.Load(),
 		RecoveredBytes: c.recoveredBytes.Load(), RecoveryTime: time.Duration(c.recoveredNanos.Load()),
+		RelaxedAppends: c.relaxedAppends.Load(), DirtyBytes: c.dirtyBytes.Load(),
+		Spills: c.spills.Load(), PoisonedShards: c.shardPoisoned.Load(),
+		BackBytes: c.backBytes.Load(), PreparedBytes: c.preparedBytes.Load(), OtherBytes: c.otherBytes.Load(),
 	}
+	c.journalMetrics(&m, now)
+	return m
+}
+
+// journalMetrics reads what is counted of the journal.
+func (c *counters) journalMetrics(m *Metrics, now time.Duration) {
+	g := &c.journal
+	m.JournalAppends, m.JournalAppendBytes = c.journalAppends.Load(), c.journalAppendBytes.Load()
+	m.Frames, m.FrameEntries, m.FrameBytes = c.frames.Load(), c.frameEntries.Load(), c.frameBytes.Load()
+	m.Commits, m.CommitTime, m.CommitTimes = c.commits.Load(), time.Duration(c.commitNanos.Load()), c.commitTimes.read()
+	m.JournalBytes, m.JournalUsedBytes = g.bytes.Load(), g.used.Load()
+	if since := g.neededSince.Load(); since != 0 {
+		m.OldestJournaled = max(now-time.Duration(since), 0)
+	}
+	m.JournalFulls, m.JournalFullTime = g.fulls.Load(), time.Duration(g.fullNanos.Load())
+	if since := g.fullSince.Load(); since != 0 {
+		m.JournalFullTime += max(now-time.Duration(since), 0)
+	}
+	m.Trims, m.TrimTime = c.trims.Load(), time.Duration(c.trimNanos.Load())
 }
 
 // add adds the counters of a shard.
@@ -118,12 +219,7 @@ func (m *Metrics) add(o *Metrics) {
 	m.ShortWrites += o.ShortWrites
 	m.Flushes += o.Flushes
 	m.FlushTime += o.FlushTime
-	m.Frames += o.Frames
-	m.FrameEntries += o.FrameEntries
-	m.FrameBytes += o.FrameBytes
-	m.Commits += o.Commits
-	m.CommitTime += o.CommitTime
-	m.Trims += o.Trims
+	m.FlushTimes.Add(&o.FlushTimes)
 	m.Rolls += o.Rolls
 	m.Evictions += o.Evictions
 	m.Logs += o.Logs
@@ -143,4 +239,26 @@ func (m *Metrics) add(o *Metrics) {
 	m.FilesRemoved += o.FilesRemoved
 	m.RecoveredBytes += o.RecoveredBytes
 	m.RecoveryTime += o.RecoveryTime
+	m.RelaxedAppends += o.RelaxedAppends
+	m.DirtyBytes += o.DirtyBytes
+	m.Spills += o.Spills
+	m.PoisonedShards += o.PoisonedShards
+	m.JournalAppends += o.JournalAppends
+	m.JournalAppendBytes += o.JournalAppendBytes
+	m.Frames += o.Frames
+	m.FrameEntries += o.FrameEntries
+	m.FrameBytes += o.FrameBytes
+	m.Commits += o.Commits
+	m.CommitTime += o.CommitTime
+	m.CommitTimes.Add(&o.CommitTimes)
+	m.JournalBytes += o.JournalBytes
+	m.JournalUsedBytes += o.JournalUsedBytes
+	m.OldestJournaled = max(m.OldestJournaled, o.OldestJournaled)
+	m.JournalFulls += o.JournalFulls
+	m.JournalFullTime += o.JournalFullTime
+	m.Trims += o.Trims
+	m.TrimTime += o.TrimTime
+	m.BackBytes += o.BackBytes
+	m.PreparedBytes += o.PreparedBytes
+	m.OtherBytes += o.OtherBytes
 }

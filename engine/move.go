@@ -59,18 +59,21 @@ func (e *Engine) Move(ctx context.Context, id LogID, number int) error {
 		return fmt.Errorf("engine: place %s on shard %d: %w", l.label, number, err)
 	}
 	// Its entry in the old shard's checkpoint stands until the new one's has it.
+	saved := false
 	err = e.call(ctx, to, func(j *job) error {
 		if err := j.awaitArrival(id); err != nil {
 			return err
 		}
 		to.keeper.wantCheckpoint(to)
-		return j.until(func() bool { return !to.keeper.writing })
+		err := j.until(func() bool { return !to.keeper.writing })
+		saved = err == nil && to.err == nil && !to.keeper.failing
+		return err
 	})
-	if err != nil {
+	if err != nil || !saved {
 		return err
 	}
 	return e.call(ctx, from, func(*job) error {
-		if _, back := from.names[id]; !back && !to.keeper.failing.Load() {
+		if _, back := from.names[id]; !back {
 			from.keeper.forget(id)
 		}
 		return nil
@@ -79,15 +82,15 @@ func (e *Engine) Move(ctx context.Context, id LogID, number int) error {
 
 // moveAway is the old shard's part.
 func (s *shard) moveAway(j *job, l *Log, to *shard) error {
-	if s.names[l.id] != l || l.leaving {
-		return errMoved
+	if err := s.mayMove(l); err != nil {
+		return err
 	}
 	// Most of the work while the log goes on.
 	if err := l.saveAll(j); err != nil {
 		return err
 	}
-	if s.names[l.id] != l || l.leaving || s.closing {
-		return errMoved
+	if err := s.mayMove(l); err != nil {
+		return err
 	}
 	m := &moving{log: l, to: to}
 	passed := false
@@ -107,6 +110,19 @@ func (s *shard) moveAway(j *job, l *Log, to *shard) error {
 		return err
 	}
 	return s.handOver(j, m)
+}
+
+// mayMove says why the log cannot begin to move from here, or nil.
+func (s *shard) mayMove(l *Log) error {
+	switch {
+	case !s.owns(l):
+		return errMoved
+	case s.names[l.id] != l:
+		return fmt.Errorf("%w: %s", ErrUnknownLog, l.id)
+	case s.closing:
+		return ErrClosed
+	}
+	return l.usable()
 }
 
 // saveAll makes everything that the log has durable in its files, with its side state.
@@ -142,7 +158,7 @@ func (l *Log) atRest() bool {
 	s := l.shard
 	return l.usable() == nil && l.flushed.offset == l.next.offset && l.durable == l.next.offset &&
 		l.writes.count == 0 && !l.writes.queued && !l.lazy.listed && !l.isChanged &&
-		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.lock.held && l.outOfJournal()
+		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.lock.held && !s.journal.trim.running && l.outOfJournal()
 }
 
 // keepLog ends a move that cannot be: the log stays, and what waits elsewhere is told why.
@@ -155,7 +171,9 @@ func (s *shard) keepLog(m *moving, err error) {
 	l.home.Store(int32(s.number))
 	m.to.inbox.send(message{moved: m})
 	s.engine.routing.Unlock()
-	l.retryWaiting()
+	if !s.closing {
+		l.retryWaiting()
+	}
 }
 
 // handOver takes the log out of the shard and gives it to the new one. Until it is

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"ringlog/engine/disk"
+	"ringlog/engine/segment"
 	"ringlog/record"
 )
 
@@ -212,9 +215,11 @@ func TestEndDuringAMove(t *testing.T) {
 
 // Logs move about on threads while others produce, read, and ask: what one goroutine submits
 // reaches each log in order.
-func TestMovesUnderLoad(t *testing.T) {
-	const producers, rounds = 2, 1000
-	e, logs := threaded(t, 3, 5)
+func TestMovesUnderLoad(t *testing.T) { ways(t, movesUnderLoad) }
+
+func movesUnderLoad(t *testing.T, journalBytes int64) {
+	const producers, rounds = 2, 500
+	e, logs := threaded(t, 3, 5, journalBytes)
 	stop := make(chan struct{})
 	var work, moving sync.WaitGroup
 	for p := range producers {
@@ -269,4 +274,68 @@ func TestMovesUnderLoad(t *testing.T) {
 	close(stop)
 	moving.Wait()
 	t.Logf("%d moves", moves)
+}
+
+// What was sent to the old shard before the log turned away is taken there first, however much
+// lies before it: a log that is at rest may still have appends in the inbox.
+func TestMoveWaitsForWhatWasSentBefore(t *testing.T) {
+	r := newRig(t)
+	r.tune = func(o *Options) {
+		o.Shards = 2
+		o.OpenDisk = func() (disk.Disk, error) {
+			return &watchedDisk{instantDisk: new(instantDisk), see: func(op *disk.Operation) {
+				if op.Kind == disk.Open && strings.HasSuffix(op.Path, segment.LogSuffix) {
+					op.Flags |= disk.Create // the segment is there, whichever shard opens it
+				}
+			}}, nil
+		}
+	}
+	r.start()
+	logs := r.openLogs(3)
+	l, busy := logs[0], logs[2]
+	var moved error
+	c := &call{ended: make(chan struct{}), run: func(j *job) error {
+		moved = j.shard.moveAway(j, l, r.step.shards[1])
+		return moved
+	}}
+	r.step.shards[0].inbox.send(message{call: c})
+	for turns := 0; l.home.Load() == 0; turns++ {
+		if turns > 1000 {
+			t.Fatal("the log does not turn away")
+		}
+		for range messagesPerTurn + 100 {
+			r.step.Append(&groupOf(1, 8, busy).AppendGroup)
+		}
+		if err := r.step.Turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As a sender that looked where the log lives just before.
+	for range 2 * messagesPerTurn {
+		r.step.Append(&groupOf(1, 8, busy).AppendGroup)
+	}
+	before, after := groupOf(2, 8, l), groupOf(3, 8, l)
+	first := r.step.shards[0].inbox.close()
+	r.step.shards[0].inbox.mu.closed = false
+	before.Appends[0].shard = 0
+	before.expect(1)
+	for _, m := range first {
+		if m.call != nil { // the fence
+			r.step.shards[0].inbox.send(message{group: &before.AppendGroup})
+		}
+		r.step.shards[0].inbox.send(m)
+	}
+	r.step.Append(&after.AppendGroup)
+	for n := 0; before.answered+after.answered < 2; n++ {
+		if err := r.step.Turn(); err != nil {
+			t.Fatal(err)
+		}
+		if n > 10_000 {
+			t.Fatal("nothing moves any more")
+		}
+	}
+	if moved != nil || before.Appends[0].BaseOffset != 0 || after.Appends[0].BaseOffset != 1 {
+		t.Fatalf("the earlier batch is at %d, the later one at %d, %v", before.Appends[0].BaseOffset, after.Appends[0].BaseOffset, moved)
+	}
+	r.step.Abandon()
 }

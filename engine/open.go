@@ -165,6 +165,7 @@ func (l *Log) setEnd(end mark) {
 	l.writes.submitted, l.writes.boundary = end, end
 	l.restartRun(end)
 	l.entries = entryMarks{}
+	l.noteDirty()
 }
 
 // giveUp closes the files of a log that is not open (any more).

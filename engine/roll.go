@@ -22,7 +22,7 @@ func (l *Log) roll() {
 	l.closeActive()
 	l.segments = append(l.segments, f)
 	l.active = f
-	l.next = mark{segment: f, offset: l.next.offset, total: l.next.total}
+	l.next = mark{segment: f, offset: l.next.offset, total: l.next.total, batches: l.next.batches}
 	l.lazy.wanted = true // a relaxed log is flushed at each roll, so that segments get sealed
 	l.wantWrites()       // the old one's last block
 	l.nameSegments()

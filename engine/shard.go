@@ -79,6 +79,7 @@ type shard struct {
 	ending  bool  // everything is at rest: the next turn closes the disk
 	closed  bool  // it is over
 	counted bool  // the engine counts it no more among those that run
+	owed    int64 // bytes of cache to be given up for other shards
 	begged  bool  // the other shards were asked for memory since some came back last
 }
 
@@ -133,6 +134,7 @@ func (s *shard) turn(wait time.Duration) error {
 	}
 	s.settle()
 	s.noteUnflushed()
+	s.journal.note()
 	if s.ending {
 		s.closeDisk()
 	}
@@ -168,6 +170,7 @@ func (s *shard) settle() {
 		}
 	}
 	s.begMemory()
+	s.giveMemory()
 }
 
 // noteUnflushed publishes since when the oldest written batch waits for its flush.
@@ -249,7 +252,8 @@ func (s *shard) handle(m message) {
 	case m.moved != nil:
 		s.arrived(m.moved)
 	case m.begged > 0:
-		s.giveMemory(m.begged)
+		s.owed = m.begged
+		s.giveMemory()
 	default:
 		s.tail.released = true
 		s.reads.released = true
@@ -295,6 +299,7 @@ func (s *shard) report() {
 func (s *shard) poison(cause error) {
 	if s.err == nil {
 		s.err = fmt.Errorf("shard %d: %w", s.number, cause)
+		s.counters.shardPoisoned.Store(1)
 		s.logger.Error("a flush of the file system or the commit journal failed: every log of the shard is poisoned until restart",
 			"shard", s.number, "error", cause)
 	}

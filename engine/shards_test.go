@@ -355,3 +355,81 @@ func (d *losable) Wait(finished []*disk.Operation, timeout time.Duration) ([]*di
 	}
 	return d.instantDisk.Wait(finished, timeout)
 }
+
+// A shard that has no cache to give when it is asked gives what it gets: its log's
+// memory is free only once it is flushed, and nobody asks a second time.
+func TestMemoryThatIsNotFlushedYetIsOwed(t *testing.T) {
+	r := newRig(t)
+	var disks []*slowDisk
+	r.tune = func(o *Options) {
+		o.Shards = 2
+		o.OpenDisk = func() (disk.Disk, error) {
+			d := &slowDisk{instantDisk: new(instantDisk)}
+			disks = append(disks, d)
+			return d, nil
+		}
+	}
+	r.start()
+	logs := r.openLogs(2)
+	turn := func(done func() bool) {
+		t.Helper()
+		for n := 0; !done(); n++ {
+			if err := r.step.Turn(); err != nil {
+				t.Fatal(err)
+			}
+			if r.now += time.Millisecond; n > 10_000 {
+				t.Fatal("nothing moves any more")
+			}
+		}
+	}
+	disks[0].holding = true
+	var hoard []*produced
+	waiting := &r.step.shards[0].counters.waiting
+	for n := 0; waiting.Load() == 0; n++ { // until the pool is full of what is not flushed
+		hoard = append(hoard, groupOf(uint64(n), 200<<10, logs[0]))
+		r.step.Append(&hoard[n].AppendGroup)
+		for range 20 {
+			turn(func() bool { return disks[0].InFlight() == 0 })
+			if err := r.step.Turn(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	starved := groupOf(1, 200<<10, logs[1])
+	r.step.Append(&starved.AppendGroup)
+	for range 20 {
+		if err := r.step.Turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if starved.answered != 0 {
+		t.Fatal("there was memory left")
+	}
+	disks[0].holding = false
+	turn(func() bool { return starved.answered == 1 })
+	r.step.Abandon()
+}
+
+// slowDisk keeps flushes back while it is told to.
+type slowDisk struct {
+	*instantDisk
+	holding bool
+	held    []*disk.Operation
+}
+
+func (d *slowDisk) Submit(op *disk.Operation) {
+	if d.holding && (op.Kind == disk.Flush || op.Kind == disk.SyncFilesystem) {
+		op.Done, op.Err = 0, nil
+		d.held = append(d.held, op)
+		return
+	}
+	d.instantDisk.Submit(op)
+}
+
+func (d *slowDisk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.Operation, error) {
+	if !d.holding {
+		finished = append(finished, d.held...)
+		d.held = nil
+	}
+	return d.instantDisk.Wait(finished, timeout)
+}

@@ -222,7 +222,7 @@ func prewrite(j *job, f *segmentFile, to int64) error {
 		s.zeros = disk.AlignedBytes(prewriteBytes)
 	}
 	for at := f.prepared; at < to; at += prewriteBytes {
-		if err := j.writeAll(f.file, s.zeros[:min(prewriteBytes, to-at)], at); err != nil {
+		if err := j.writeCounted(f.file, s.zeros[:min(prewriteBytes, to-at)], at, &s.counters.preparedBytes); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,11 @@ func writeSpill(j *job, store [16]byte, id LogID, entries []mergeEntry) error {
 		sequence++
 	}
 	name := spillName(id)
-	return j.replaceFile(".", name, name+segment.NewSuffix, content, true)
+	err := j.replaceFile(".", name, name+segment.NewSuffix, content, true)
+	if err == nil {
+		j.shard.counters.spills.Add(1)
+	}
+	return err
 }
 
 // readSpills takes the entries of all spills.

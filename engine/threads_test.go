@@ -33,12 +33,12 @@ func (w *waiter) Answered(*AppendGroup) {
 }
 
 // threaded is an engine on threads of its own, with open logs.
-func threaded(t *testing.T, shards, count int) (*Engine, []*Log) {
+func threaded(t *testing.T, shards, count int, journalBytes int64) (*Engine, []*Log) {
 	tail, cold := buffer.NewPool("tail", 8<<20), buffer.NewPool("cold", 8<<20)
 	root := t.TempDir()
 	e, err := New(Options{
 		OpenDisk: func() (disk.Disk, error) { return portable.New(root, portable.Options{Workers: 2}) },
-		Tail:     tail, Cold: cold, Shards: shards, CheckpointInterval: 5 * time.Millisecond,
+		Tail:     tail, Cold: cold, Shards: shards, JournalBytes: journalBytes, CheckpointInterval: 5 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -177,11 +177,19 @@ func consumeAll(e *Engine, logs []*Log, batches int) error {
 	return nil
 }
 
+// ways runs a story without a commit journal and with one.
+func ways(t *testing.T, story func(t *testing.T, journalBytes int64)) {
+	t.Run("segments", func(t *testing.T) { story(t, 0) })
+	t.Run("journal", func(t *testing.T) { story(t, 1<<20) })
+}
+
 // Producers, readers and everybody else on many threads: what one goroutine submits reaches each
 // log in order, on whichever shard it lives.
-func TestShardsOnThreads(t *testing.T) {
+func TestShardsOnThreads(t *testing.T) { ways(t, shardsOnThreads) }
+
+func shardsOnThreads(t *testing.T, journalBytes int64) {
 	const producers, rounds = 3, 150
-	e, logs := threaded(t, 3, 7)
+	e, logs := threaded(t, 3, 7, journalBytes)
 	var work sync.WaitGroup
 	for p := range producers {
 		work.Go(func() {
@@ -217,7 +225,7 @@ func TestShardsOnThreads(t *testing.T) {
 
 // Reads that wait on several shards are answered when the engine ends under them.
 func TestShardsEndUnderReads(t *testing.T) {
-	e, logs := threaded(t, 3, 6)
+	e, logs := threaded(t, 3, 6, 1<<20)
 	answered := make(chan *Read, 32)
 	for i := range cap(answered) {
 		read := &Read{BytesMax: 1 << 20, BytesMin: 1, Wait: time.Hour, Done: func(r *Read) { answered <- r }}

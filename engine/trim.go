@@ -62,6 +62,7 @@ func (s *shard) trimTo(position uint64) {
 
 func (q *commitJournal) runTrim(j *job, position uint64) error {
 	s := q.shard
+	began := s.now
 	i := sort.Search(len(q.live), func(i int) bool { return q.live[i].position >= position })
 	below := q.liveFrom + uint64(i)
 	var logs []*Log
@@ -100,8 +101,12 @@ func (q *commitJournal) runTrim(j *job, position uint64) error {
 	} else if err := s.syncEverything(j); err != nil {
 		return err
 	}
+	if err := s.keeper.checkpointNow(j); err != nil {
+		return err
+	}
 	s.counters.trims.Add(1)
-	return s.keeper.checkpointNow(j)
+	s.counters.trimNanos.Add(int64(s.now - began))
+	return nil
 }
 
 // oldest is the sequence of the oldest frame that some log needs, or of the next

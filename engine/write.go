@@ -207,6 +207,7 @@ func (l *Log) submitWrite(c *chunk, from, bytes int64, tail bool) {
 	c.segment.pins++
 	s.counters.writes.Add(1)
 	s.counters.writeBytes.Add(int64(len(w.op.Buffer)))
+	s.counters.backBytes.Add(w.back)
 	s.submit(&w.op)
 }
 
@@ -279,6 +280,7 @@ func (l *Log) popWrites(failed error) {
 		q.count--
 		if failed == nil && w.op.Err == nil && l.failed == nil && w.boundary.offset > l.completed.offset {
 			l.completed = w.boundary
+			l.noteDirty()
 		}
 		l.shard.commit.freeWrite(w)
 	}

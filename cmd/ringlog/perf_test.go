@@ -96,7 +96,10 @@ func TestCommitsAreMeasuredAndLeftClean(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", system, code, output, complaint)
 		}
 		output, complaint, code = script{}.execute(t, strings.NewReader(""), append(arguments, "--json")...)
-		var report commit.Report
+		var report struct {
+			Parameters commit.Options `json:"parameters"`
+			Appends    int64          `json:"appends"`
+		}
 		if err := json.Unmarshal([]byte(output), &report); err != nil || code != exitOK || string(report.Parameters.System) != system || report.Appends == 0 {
 			t.Errorf("%s: exit code %d, %v\n%s%s", system, code, err, output, complaint)
 		}

@@ -30,6 +30,10 @@
 // A bit that is flipped at rest or on its way from the disk may cost an error. It
 // must not be served, and no log may shrink below its checkpoint in silence.
 //
+// Beside that, and without any crash, what an engine publishes is held against
+// what it did to its disk: package engine/model derives from the operations alone
+// what may be called durable (see life.holdPublished).
+//
 // Not asked: what a kill leaves after a failed flush (see life.outcome), and
 // limits of reused segments, which begin at 64 MiB.
 //

@@ -45,6 +45,11 @@ type Config struct {
 	Depth  int
 	Nested float64
 
+	// Observed is how likely a life that begins with a crash in a script is held
+	// against package model; the lives of the script itself always are, unless
+	// bits rot.
+	Observed float64
+
 	// Rot is how many bits are flipped after the script, one at a time.
 	Rot int
 
@@ -58,6 +63,7 @@ type Result struct {
 	Depths  []int // the same by depth: [0] in the script, [1] in a recovery from one of those, ...
 	Acked   int   // appends acknowledged in the script
 	States  int   // of the disk, seen in the script
+	Derived int   // frontiers that package model derived, and found no lower than published
 	Failure *Failure
 }
 

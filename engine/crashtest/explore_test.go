@@ -40,25 +40,25 @@ var pairs = Pairs()
 var pairPlan = plan{"pairs", func(seed uint64) Config {
 	return Config{
 		Seed: seed, Script: append(scene[:len(scene):len(scene)], pairs[seed%uint64(len(pairs))]...),
-		Quiet: len(scene), Chance: 1, Cuts: 1, Kills: 0.3, Exhaustive: *exhaustiveFlag, Depth: 3, Nested: 0.0015,
+		Quiet: len(scene), Chance: 1, Cuts: 1, Kills: 0.3, Exhaustive: *exhaustiveFlag, Depth: 3, Nested: 0.0015, Observed: 0.02,
 	}
 }}
 
 // randomPlan: long scripts, some of the states.
 var randomPlan = plan{"random", func(seed uint64) Config {
-	return Config{Seed: seed, Script: Random(seed, 20), Chance: 0.1, Cuts: 1, Kills: 0.5, Depth: 3, Nested: 0.003}
+	return Config{Seed: seed, Script: Random(seed, 20), Chance: 0.1, Cuts: 1, Kills: 0.5, Depth: 3, Nested: 0.003, Observed: 0.1}
 }}
 
 // deepPlan: one crash after another, and most of what is tried are crashes
 // inside recoveries.
 var deepPlan = plan{"deep", func(seed uint64) Config {
-	return Config{Seed: seed, Script: Random(seed*uint64(len(themes))+crashTheme, 20), Chance: 0.05, Cuts: 1, Kills: 1, Depth: 3, Nested: 0.02}
+	return Config{Seed: seed, Script: Random(seed*uint64(len(themes))+crashTheme, 20), Chance: 0.05, Cuts: 1, Kills: 1, Depth: 3, Nested: 0.02, Observed: 0.02}
 }}
 
 // segmentPlan: segments come and go on a slow disk, and a kill is often
 // followed by a power cut.
 var segmentPlan = plan{"segments", func(seed uint64) Config {
-	return Config{Seed: seed, Script: Random(seed*uint64(len(themes))+segmentTheme, 20), Chance: 0.2, Cuts: 1, Kills: 1, Depth: 2, Nested: 0.03}
+	return Config{Seed: seed, Script: Random(seed*uint64(len(themes))+segmentTheme, 20), Chance: 0.2, Cuts: 1, Kills: 1, Depth: 2, Nested: 0.03, Observed: 0.02}
 }}
 
 // tailPlan: batches that end where blocks end, each state of the disk while they
@@ -132,8 +132,8 @@ func (p plan) replay(seed uint64, broken rule.Rule) string {
 // totals of explorations that ran side by side.
 type totals struct {
 	sync.Mutex
-	scripts, states, points, acked int
-	depths                         []int
+	scripts, states, points, acked, derived int
+	depths                                  []int
 }
 
 func (s *totals) add(r Result) {
@@ -143,6 +143,7 @@ func (s *totals) add(r Result) {
 	s.states += r.States
 	s.points += r.Points
 	s.acked += r.Acked
+	s.derived += r.Derived
 	for depth, n := range r.Depths {
 		if depth == len(s.depths) {
 			s.depths = append(s.depths, 0)
@@ -152,8 +153,8 @@ func (s *totals) add(r Result) {
 }
 
 func (s *totals) String() string {
-	return fmt.Sprintf("%d scripts, %d states of the disk, %d crashes recovered from (%d in scripts, %d in their recoveries, %d in the recoveries of those), %d appends acknowledged in scripts",
-		s.scripts, s.states, s.points, s.depths[0], s.depths[1], s.depths[2], s.acked)
+	return fmt.Sprintf("%d scripts, %d states of the disk, %d crashes recovered from (%d in scripts, %d in their recoveries, %d in the recoveries of those), %d appends acknowledged in scripts, %d frontiers derived",
+		s.scripts, s.states, s.points, s.depths[0], s.depths[1], s.depths[2], s.acked, s.derived)
 }
 
 // sweep explores the seeds from first on, count of them, on all processors.

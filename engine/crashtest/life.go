@@ -10,6 +10,7 @@ import (
 	"ringlog/engine"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
+	"ringlog/engine/model"
 	"ringlog/record"
 )
 
@@ -45,6 +46,8 @@ type life struct {
 	flushFailures []*crash.Fault // the rules by which flushes fail
 
 	recovered bool // every log is open and compared
+
+	observer *model.Observer // nil in a life that is not observed
 
 	clock time.Duration
 	wall  time.Duration // what NowMillis is ahead of clock
@@ -117,9 +120,13 @@ func (l *life) start() error {
 
 // openDisk returns what opens the disk of one shard after the other.
 func (l *life) openDisk() func() (disk.Disk, error) {
-	next := l.disk
+	next, number := l.disk, 0
+	if l.isObserved() {
+		l.observer = newObserver(l.disk)
+	}
 	return func() (disk.Disk, error) {
-		p := &probe{Disk: next, look: l.look}
+		p := &probe{Disk: next, look: l.look, number: number, observer: l.observer, published: l.holdPublished}
+		number++
 		if p.Disk == nil {
 			p.Disk = l.disk.Sibling()
 		}
@@ -155,6 +162,10 @@ func (l *life) end() error {
 	if l.stepper != nil {
 		l.stepper.Abandon()
 		l.stepper = nil
+	}
+	if l.observer != nil {
+		l.x.result.Derived += l.observer.Derivations()
+		l.observer = nil
 	}
 	for _, g := range l.logs {
 		g.log = nil
@@ -213,7 +224,10 @@ func (l *life) settle() error {
 			return l.x.fail(errors.New("no progress: the engine never comes to rest"))
 		}
 	}
-	return l.stepper.Turn()
+	if err := l.stepper.Turn(); err != nil {
+		return err
+	}
+	return l.holdAtRest()
 }
 
 // turns does n turns, whatever they do.

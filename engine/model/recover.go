@@ -40,12 +40,12 @@ func (m *Machine) readJournal(s *State) (read journalRead) {
 	return read
 }
 
-// scan is where the batches end that follow each other from block i on.
-func (g *log) scan(i uint8) uint8 {
-	for i < blocksMax {
+// scan is where the batches end that follow each other from block i on, below limit.
+func (g *log) scan(i, limit uint8) uint8 {
+	for i < limit {
 		end := batchEnd(i)
 		tag := g.blocks[i].visible()
-		if end > blocksMax || tag == 0 || end > i+1 && g.blocks[i+1].visible() != tag {
+		if end > limit || tag == 0 || end > i+1 && g.blocks[i+1].visible() != tag {
 			break
 		}
 		i = end
@@ -64,8 +64,12 @@ func (m *Machine) merge(s *State, l uint8, read *journalRead) (r merged) {
 	if named.sealed {
 		start = max(start, named.second)
 	}
-	r.end = g.scan(start)
-	for i := range r.tags {
+	limit := uint8(blocksMax)
+	r.end = g.scan(start, limit)
+	if m.Broken.breaks(DropBeforeMerge) && r.end < named.second {
+		limit = named.second
+	}
+	for i := range limit {
 		r.tags[i] = g.blocks[i].visible()
 	}
 	unproven := false
@@ -95,7 +99,7 @@ func (m *Machine) merge(s *State, l uint8, read *journalRead) (r merged) {
 		for i := max(e.first, r.end); i < e.last; i++ {
 			r.tags[i] = e.tag
 		}
-		r.end = max(e.last, g.scan(e.last))
+		r.end = max(e.last, g.scan(e.last, limit))
 	}
 	if unproven {
 		r.corrupt = "a damaged frame may have held entries of it"
@@ -217,7 +221,7 @@ func (m *Machine) recoveredCheckpoint(s *State) checkpoint {
 		case g.fenced:
 			c.logs[l] = last.logs[l]
 		case g.alive():
-			end := g.scan(0)
+			end := g.scan(0, blocksMax)
 			c.logs[l] = checkpointLog{g.manifest.visible().generation, end, end}
 		}
 	}

@@ -71,6 +71,9 @@ const (
 	KeepLeftovers
 	// ForgetAsked: the entries of a log are given up when its deletion is asked for.
 	ForgetAsked
+	// DropBeforeMerge: a second segment whose predecessor is short in the
+	// segments is emptied before the merge fills it.
+	DropBeforeMerge
 )
 
 var ruleNames = []string{
@@ -79,7 +82,7 @@ var ruleNames = []string{
 	"back before flush", "reuse before checkpoint", "checkpoint before sync", "from by written", "sync without flush",
 	"older generation applied", "generation stays", "truncate at durable", "seal at durable", "unnamed released",
 	"journaled uncapped", "gap skipped", "behind end applied", "bad frame ends", "run stays", "open before checkpoint",
-	"checkpoint before merged", "names trusted", "keep leftovers", "forget asked",
+	"checkpoint before merged", "names trusted", "keep leftovers", "forget asked", "drop before merge",
 }
 
 // String names the broken rules.

@@ -146,6 +146,7 @@ func TestEveryBrokenRuleIsNoticed(t *testing.T) {
 		{NamesTrusted, "names"},
 		{KeepLeftovers, "lives"},
 		{ForgetAsked, "deletes"},
+		{DropBeforeMerge, "segments"},
 	} {
 		m := Machine{Scope: scopes[row.scope], Broken: row.broken}
 		r := m.Explore(0, 1_000_000)
@@ -197,7 +198,7 @@ func TestSpareRules(t *testing.T) {
 }
 
 func TestEveryRuleHasAName(t *testing.T) {
-	if Rules(1)<<(len(ruleNames)-1) != ForgetAsked {
+	if Rules(1)<<(len(ruleNames)-1) != DropBeforeMerge {
 		t.Fatalf("%d names", len(ruleNames))
 	}
 }

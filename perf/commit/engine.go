@@ -53,7 +53,7 @@ func engineOptions(o *Options, directory string, tail, cold *buffer.Pool) engine
 
 // engineCounters takes from the engine's figures what is compared with other systems.
 func engineCounters(m *engine.Metrics) counters {
-	return counters{commits: m.Flushes + m.Commits, deviceBytes: m.WriteBytes + m.FrameBytes}
+	return counters{commits: m.Flushes + m.Commits, deviceBytes: m.DeviceBytes()}
 }
 
 // segmentFiles is the number of descriptors that segments may have.

@@ -102,3 +102,14 @@ func (m *image) cut() {
 	}
 	m.zero(m.size, disk.BlockBytes-m.size%disk.BlockBytes)
 }
+
+// bytes returns the content up to the last page that is not a hole.
+func (m *image) bytes() []byte {
+	end := int64(0)
+	for index := range m.pages {
+		end = max(end, (index+1)*disk.BlockBytes)
+	}
+	content := make([]byte, min(end, m.size))
+	m.readAt(content, 0)
+	return content
+}

@@ -69,6 +69,35 @@ func (d *Disk) Corrupt(name string, offset int64, mask byte) error {
 	return nil
 }
 
+// Found is a file or directory that Inspect found.
+type Found struct {
+	Path        string // as the process sees it; "" when it has no name
+	DurablePath string // as a power cut at its worst leaves it; "" when not at all
+	Directory   bool
+	Content     []byte // as the process sees it, up to the last byte that is not in a hole
+	Durable     []byte // as a power cut at its worst leaves it
+}
+
+// Inspect returns everything that has a name or will have one after a power
+// cut, in the order of the names, those that only a power cut brings back last.
+func (d *Disk) Inspect() []Found {
+	var found []Found
+	numbers := map[*inode]int{}
+	d.world.visit(d.world.root, "", func(name string, n *inode) {
+		numbers[n] = len(found)
+		found = append(found, Found{Path: name, Directory: n.directory, Content: n.live.bytes(), Durable: n.durable.bytes()})
+	})
+	d.world.visitDurable(d.world.root, "", func(name string, n *inode) {
+		i, known := numbers[n]
+		if !known {
+			i = len(found)
+			found = append(found, Found{Directory: n.directory, Content: n.live.bytes(), Durable: n.durable.bytes()})
+		}
+		found[i].DurablePath = name
+	})
+	return found
+}
+
 // List returns the path of everything there is, sorted; those of directories
 // end in a slash.
 func (d *Disk) List() []string {
@@ -109,6 +138,17 @@ func (w *world) visit(directory *inode, prefix string, see func(name string, n *
 		see(prefix+name, n)
 		if n.directory {
 			w.visit(n, prefix+name+"/", see)
+		}
+	}
+}
+
+// visitDurable is visit for what a power cut leaves.
+func (w *world) visitDurable(directory *inode, prefix string, see func(name string, n *inode)) {
+	for _, name := range slices.Sorted(maps.Keys(directory.durableEntries)) {
+		n := directory.durableEntries[name]
+		see(prefix+name, n)
+		if n.directory {
+			w.visitDurable(n, prefix+name+"/", see)
 		}
 	}
 }
