@@ -28,12 +28,13 @@ type boot struct {
 	places      map[LogID]int // in merged
 	rings       []int         // shards whose journals were found, in order
 	spills      []LogID       // logs with entries that were put aside
+	reserves    map[int]int64 // bytes of those that were found, by their shards
+	stored      []int64       // bytes of each shard's checkpoint that this start wrote
 
 	// What the journals of this run begin with.
 	store    [16]byte
 	runNow   uint64
 	sequence uint64
-	begun    bool // that run is in the checkpoints
 
 	shares [][]segment.CheckpointLog // what each shard begins with
 }
@@ -85,13 +86,14 @@ func (b *boot) list(j *job) error {
 	if err := j.simple(disk.SyncDirectory, "."); err != nil {
 		return fmt.Errorf("engine: sync the data directory: %w", err)
 	}
+	b.reserves = make(map[int]int64)
 	j.one = disk.Operation{Kind: disk.ReadDirectory, Path: "."}
 	if err := j.do(&j.one); err != nil {
 		return fmt.Errorf("engine: list the data directory: %w", err)
 	}
 	for _, entry := range j.one.Entries {
 		if !entry.Directory {
-			b.listFile(entry.Name)
+			b.listFile(entry)
 			continue
 		}
 		if name, ok := strings.CutSuffix(entry.Name, deletedSuffix); ok {
@@ -106,19 +108,22 @@ func (b *boot) list(j *job) error {
 	}
 	slices.SortFunc(b.checkpoints, func(a, b bootCheckpoint) int { return a.shard - b.shard })
 	slices.Sort(b.rings)
+	j.shard.reserve.bytes = b.reserves[j.shard.number] // it may be needed now
 	return nil
 }
 
-func (b *boot) listFile(name string) {
-	if id, ok := isSpill(name); ok {
+func (b *boot) listFile(entry disk.Entry) {
+	if id, ok := isSpill(entry.Name); ok {
 		b.spills = append(b.spills, id)
 	}
-	switch shard, kind, ok := segment.ParseShardName(name); {
+	switch shard, kind, ok := segment.ParseShardName(entry.Name); {
 	case !ok:
 	case kind == segment.CheckpointKind:
 		b.checkpoints = append(b.checkpoints, bootCheckpoint{shard: shard})
 	case kind == segment.JournalKind:
 		b.rings = append(b.rings, shard)
+	case kind == segment.ReserveKind:
+		b.reserves[shard] = entry.Bytes
 	}
 }
 
@@ -244,42 +249,23 @@ func (b *boot) distribute(j *job) error {
 		shard, _ := b.engine.placement.of(entry.LogID) // one without a directory: anybody's
 		b.shares[shard] = append(b.shares[shard], entry)
 	}
-	if !b.changed() {
-		return nil
-	}
 	for n, share := range b.shares {
 		p := segment.Checkpoint{Store: b.store, Run: b.runNow, From: b.sequence, Flushed: b.sequence - 1, Logs: share}
 		name := segment.CheckpointName(n)
-		if err := j.replaceFile(".", name, name+segment.NewSuffix, p.Encode(), false); err != nil {
+		content := p.Encode()
+		b.stored = append(b.stored, int64(len(content)))
+		err := j.shard.reserve.replaceFile(j, ".", name, content, false)
+		if isFull(err) {
+			return fmt.Errorf("engine: write %s: the disk is full: free %d bytes in the data directory: %w", name, roundUp(int64(len(content))), err)
+		}
+		if err != nil {
 			return fmt.Errorf("engine: write %s: %w", name, err)
 		}
 	}
 	if err := j.simple(disk.SyncDirectory, "."); err != nil {
 		return fmt.Errorf("engine: sync the data directory: %w", err)
 	}
-	b.begun = true
 	return nil
-}
-
-// changed says whether the checkpoints that were found do not do.
-func (b *boot) changed() bool {
-	if b.engine.options.JournalBytes > 0 || len(b.rings)+len(b.spills) > 0 {
-		return true
-	}
-	found := 0
-	for i := range b.checkpoints {
-		c := &b.checkpoints[i]
-		if c.shard >= len(b.shares) {
-			return true
-		}
-		for k := range c.content.Logs {
-			if shard, _ := b.engine.placement.of(c.content.Logs[k].LogID); shard != c.shard {
-				return true
-			}
-			found++
-		}
-	}
-	return found != len(b.merged)
 }
 
 // removeGone removes the files of shards that there are no more, and rings that
@@ -296,6 +282,12 @@ func (b *boot) removeGone(j *job) error {
 			names = append(names, segment.JournalName(n))
 		}
 	}
+	for n := range b.reserves {
+		if n >= len(b.shares) {
+			names = append(names, segment.ReserveName(n))
+		}
+	}
+	slices.Sort(names)
 	for _, name := range names {
 		if err := j.simple(disk.Unlink, name); err != nil {
 			return fmt.Errorf("engine: remove %s: %w", name, err)

@@ -25,7 +25,7 @@ func TestStoriesWithAJournal(t *testing.T) {
 		TestNumberOfShardsChanges, TestDirectoriesAreRemovedOnce,
 		TestEpochWhoseBatchesWereLost, TestEpochEnds,
 		TestFailedFlushPoisonsTheLog, TestFailedFlushOfEverythingPoisonsTheShard,
-		TestFullDiskRefusesProducesUntilThereIsSpace, TestFullDiskIsFreedByDeletingRecords, TestPreparedSpaceMakesRoomForTheManifest,
+		TestFullDiskRefusesProducesUntilThereIsSpace, TestFullDiskIsFreedByDeletingRecords, TestFullDiskIsStartedAgain, TestReserveIsGivenAndComesBack, TestPreparedSpaceMakesRoomForTheManifest,
 		TestMissingFileDescriptorsPoisonNothing, TestAppendsWaitForMemoryInOrder, TestQuietLogsGiveUpTheirMemory,
 		TestCorruptionInTheMiddleIsFenced, TestLostDurableTailFencesTheLog,
 		TestSideFilesAreRebuilt, TestNewerFormatIsRefused, TestLostManifestIsNotAnEmptyLog,

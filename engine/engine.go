@@ -77,9 +77,8 @@ func (e *Engine) begin(ctx context.Context) error {
 	}
 	return e.callAll(ctx, func(j *job, s *shard) error {
 		s.keeper.begin(s, b.shares[s.number])
-		if b.begun {
-			s.journal.startRun(b.store, b.runNow, b.sequence)
-		}
+		s.reserve.begin(b.reserves[s.number], b.stored[s.number])
+		s.journal.startRun(b.store, b.runNow, b.sequence)
 		return s.journal.openRing(j)
 	})
 }

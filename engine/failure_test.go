@@ -397,24 +397,7 @@ func TestFullDiskIsFreedByDeletingRecords(t *testing.T) {
 		r.on(d)
 		r.start()
 		r.open()
-		full := false
-		for i := uint64(0); i < 2000 && !full; i++ {
-			p := r.submit(batchOf(i, 1, 1000, 1))
-			for range 20 { // a segment that cannot be named holds its answers back
-				r.settle()
-				if p.answered == 1 {
-					break
-				}
-				r.pass(100 * time.Millisecond)
-			}
-			full = p.answered == 0 || errors.Is(p.Appends[0].Err, ErrNoSpace)
-			if p.answered == 1 && !full && p.Appends[0].Err != nil {
-				t.Fatal(p.Appends[0].Err)
-			}
-		}
-		if !full {
-			t.Fatal("the disk never was full")
-		}
+		r.fillDisk()
 		if err := r.step.AdvanceStart(context.Background(), r.id, r.log.Frontiers().HighWatermark); err != nil {
 			t.Fatalf("DeleteRecords on a full disk: %v", err)
 		}

@@ -58,6 +58,7 @@ func (checkpointTick) expire(s *shard) {
 	if k.dirty {
 		k.wantCheckpoint(s)
 	}
+	s.reserve.keep()
 }
 
 func (retentionTick) expire(s *shard) {
@@ -176,9 +177,11 @@ func (k *keeper) replace(j *job) error {
 		q.releaseTo(oldest)
 	}
 	name := segment.CheckpointName(s.number)
-	if err := j.replaceFile(".", name, name+segment.NewSuffix, p.Encode(), true); err != nil {
+	content := p.Encode()
+	if err := s.reserve.replaceFile(j, ".", name, content, true); err != nil {
 		return err
 	}
+	s.reserve.stored = int64(len(content))
 	s.counters.checkpoints.Add(1)
 	q.releaseTo(oldest)
 	for _, r := range limits {

@@ -111,7 +111,7 @@ func (p *placement) save(j *job) error {
 		return nil
 	}
 	content, version := p.encode()
-	if err := j.replaceFile(".", segment.PlacementName, segment.PlacementName+segment.NewSuffix, content, true); err != nil {
+	if err := j.shard.reserve.replaceFile(j, ".", segment.PlacementName, content, true); err != nil {
 		return err
 	}
 	p.durable = version

@@ -102,12 +102,9 @@ func (l *Log) writeManifest(j *job) error {
 		}
 	}
 	content := l.manifest()
-	replace := func() error {
-		return j.replaceFile(l.directory, segment.ManifestName, segment.ManifestNewName, content.Encode(), false)
-	}
-	err := replace()
-	if isShortage(err) && l.givePrepared(j) {
-		err = replace() // a full disk must not keep retention from making room
+	err := j.replaceFile(l.directory, segment.ManifestName, segment.ManifestNewName, content.Encode(), false)
+	if isShortage(err) && (l.givePrepared(j) || isFull(err)) { // a full disk must not keep retention from making room
+		err = l.shard.reserve.replaceFile(j, l.directory, segment.ManifestName, content.Encode(), false)
 	}
 	if err == nil {
 		err = l.syncDirectory(j)

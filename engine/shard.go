@@ -71,6 +71,7 @@ type shard struct {
 	files    fileCache
 	indexes  indexCache
 	keeper   keeper
+	reserve  reserve
 	arrivals map[LogID]*moving // logs that are on their way here
 	opening  map[LogID]bool    // being opened, created or deleted by a job
 
@@ -92,7 +93,7 @@ func newShard(e *Engine, number int) *shard {
 		arrivals: make(map[LogID]*moving),
 	}
 	s.tail.init(s)
-	s.journal.shard = s
+	s.journal.shard, s.reserve.shard = s, s
 	s.reads.init(s)
 	s.joins.init(s)
 	s.files.init(max(e.options.FilesOpenMax/e.options.Shards, filesOpenMin))
@@ -359,6 +360,5 @@ func roundUp(n int64) int64 { return plan.RoundUp(n) }
 // by itself. Nothing was done when it is: descriptors are missed by opening alone,
 // before the first byte is written or flushed.
 func isShortage(err error) bool {
-	return errors.Is(err, errNoSpaceOnDevice) || errors.Is(err, errQuota) ||
-		errors.Is(err, errProcessFiles) || errors.Is(err, errSystemFiles)
+	return isFull(err) || errors.Is(err, errProcessFiles) || errors.Is(err, errSystemFiles)
 }

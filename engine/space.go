@@ -136,6 +136,9 @@ func (l *Log) runPrepare(j *job) error {
 		if space == (plan.Space{}) {
 			return nil
 		}
+		if err := l.shard.reserve.refuse(); err != nil {
+			return err
+		}
 		l.space.stepAt = l.shard.now
 		if err := l.reserveSpace(j, active, space); err != nil {
 			return err

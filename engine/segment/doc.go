@@ -15,6 +15,7 @@
 //	  coming-1.prepared             space for the segments after it
 //	shard-0.checkpoint              beside the directories: where recovery starts
 //	shard-0.journal                 the ring of package journal's frames
+//	shard-0.reserve                 space that is given up when the disk is full
 //
 // A segment file is Kafka's record batches (magic 2) back to back from position
 // 0, exactly as the producer sent them but for base offset and leader epoch. Behind

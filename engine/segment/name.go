@@ -63,6 +63,7 @@ func IsPrepared(name string) bool {
 const (
 	CheckpointKind = "checkpoint"
 	JournalKind    = "journal"
+	ReserveKind    = "reserve"
 
 	shardPrefix = "shard-"
 )
@@ -73,12 +74,16 @@ func CheckpointName(shard int) string { return shardName(shard, CheckpointKind) 
 // JournalName is the name of a shard's ring of frames, beside the log directories.
 func JournalName(shard int) string { return shardName(shard, JournalKind) }
 
+// ReserveName is the name of a file that is nothing but space, beside the log
+// directories: it is given up when the disk is full.
+func ReserveName(shard int) string { return shardName(shard, ReserveKind) }
+
 func shardName(shard int, kind string) string {
 	return fmt.Sprintf("%s%d.%s", shardPrefix, shard, kind)
 }
 
-// ParseShardName splits a name that CheckpointName or JournalName made; kind is
-// CheckpointKind or JournalKind. ok is false for any other.
+// ParseShardName splits a name that one of the functions above made; kind is CheckpointKind,
+// JournalKind or ReserveKind. ok is false for any other.
 func ParseShardName(name string) (shard int, kind string, ok bool) {
 	rest, ok := strings.CutPrefix(name, shardPrefix)
 	if !ok {
@@ -86,7 +91,8 @@ func ParseShardName(name string) (shard int, kind string, ok bool) {
 	}
 	digits, kind, _ := strings.Cut(rest, ".")
 	shard, err := strconv.Atoi(digits)
-	if err != nil || shard < 0 || kind != CheckpointKind && kind != JournalKind || name != shardName(shard, kind) {
+	known := kind == CheckpointKind || kind == JournalKind || kind == ReserveKind
+	if err != nil || shard < 0 || !known || name != shardName(shard, kind) {
 		return 0, "", false
 	}
 	return shard, kind, true
