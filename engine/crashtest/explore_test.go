@@ -244,7 +244,7 @@ func TestFlippedBits(t *testing.T) {
 func TestScriptsOfSeveralShards(t *testing.T) {
 	count := *seedsFlag
 	if count == 0 {
-		count = share(6)
+		count = share(3)
 	}
 	for _, kind := range []func(plan) plan{func(p plan) plan { return p }, journalOf} {
 		t.Log(kind(movePlan).sweep(t, *firstFlag, min(3*count, uint64(len(movePairs)))))
