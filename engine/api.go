@@ -81,8 +81,8 @@ type Options struct {
 	Cold *buffer.Pool
 	// FilesOpenMax bounds the descriptors that the engine keeps open (LRU).
 	FilesOpenMax int
-	// JournalBytes is the size of the commit journal; 0 is none: every commit is then a flush
-	// of the segments. It bounds what Tail holds of bytes that the segments do not have
+	// JournalBytes is the size of each shard's commit journal, from JournalBytesMin to
+	// JournalBytesMax; 0 is none: every commit is then a flush of the segments. It bounds what Tail holds of bytes that the segments do not have
 	// yet, so Tail should be twice as large.
 	JournalBytes int64
 	// FilesFlushMax is up to how many segment files are flushed one by one, side by side; more are

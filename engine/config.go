@@ -23,6 +23,11 @@ const (
 	filesOpenMin              = 16
 
 	segmentBytesMin = 4096
+
+	// JournalBytesMin and JournalBytesMax bound Options.JournalBytes: what a start finds in
+	// the journals is in memory until it is merged.
+	JournalBytesMin = plan.JournalBytesMin
+	JournalBytesMax = 4 << 30
 )
 
 // withDefaults replaces zero values and brings the rest into bounds.
@@ -76,7 +81,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.FilesOpenMax = max(o.FilesOpenMax, filesOpenMin)
 	if o.JournalBytes > 0 {
-		o.JournalBytes = max(o.JournalBytes, plan.JournalBytesMin)
+		o.JournalBytes = min(max(o.JournalBytes, JournalBytesMin), JournalBytesMax)
 	}
 	if o.FilesFlushMax <= 0 {
 		o.FilesFlushMax = plan.FilesFlushMax

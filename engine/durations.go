@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -84,15 +83,6 @@ func (d Durations) Since(before *Durations) Durations {
 		d[class] -= count
 	}
 	return d
-}
-
-// MarshalJSON gives what a reader wants to know.
-func (d Durations) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Count int64 `json:"count"`
-		P50   int64 `json:"p50_us"`
-		P99   int64 `json:"p99_us"`
-	}{d.Count(), d.Quantile(0.5).Microseconds(), d.Quantile(0.99).Microseconds()})
 }
 
 // durationCounters is Durations while they are being counted.

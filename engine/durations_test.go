@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -66,10 +65,5 @@ func TestPercentilesOfDurations(t *testing.T) {
 	none[DurationClasses-1] = 1
 	if got := none.Quantile(0.5); got != DurationLimit(DurationClasses-2) {
 		t.Errorf("what is beyond the scale counts as %v", got)
-	}
-	text, err := json.Marshal(before)
-	var read map[string]int64
-	if err != nil || json.Unmarshal(text, &read) != nil || read["count"] != 5000 || read["p50_us"] == 0 {
-		t.Errorf("as JSON it is %s, %v", text, err)
 	}
 }

@@ -42,6 +42,7 @@ func (q *commitJournal) openRing(j *job) error {
 		}
 		began := s.options.Monotonic()
 		if file, err = q.makeRing(j, name, size); err != nil {
+			_ = j.simple(disk.Unlink, name+segment.NewSuffix) // its space is needed more than it
 			return fmt.Errorf("engine: make the commit journal %s of %d bytes: %w", name, size, err)
 		}
 		s.logger.Info("the commit journal is made, and written through once", "file", name, "bytes", size, "took", s.options.Monotonic()-began)

@@ -95,7 +95,7 @@ type Metrics struct {
 	ShortWrites     int64         // total writes that had to be submitted again
 	Flushes         int64         // total rounds of flushes of segments
 	FlushTime       time.Duration // total time that they took
-	FlushTimes      Durations     // the same, by how long
+	FlushTimes      Durations     `json:"-"` // the same, by how long
 	OldestUnflushed time.Duration // for how long the oldest written batch has waited for its flush
 	Rolls           int64         // total
 	Evictions       int64         // total chunks of tail cache given up
@@ -130,7 +130,7 @@ type Metrics struct {
 	FrameBytes         int64         // total, whole blocks
 	Commits            int64         // total flushes
 	CommitTime         time.Duration // total time that they took
-	CommitTimes        Durations     // the same, by how long
+	CommitTimes        Durations     `json:"-"` // the same, by how long
 	JournalBytes       int64         // size of the ring, 0 without one
 	JournalUsedBytes   int64         // from the oldest frame that is needed to the newest
 	OldestJournaled    time.Duration // for how long that frame has been needed: its bytes are in no segment, or not flushed there

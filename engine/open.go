@@ -165,6 +165,7 @@ func (l *Log) setEnd(end mark) {
 	l.writes.submitted, l.writes.boundary = end, end
 	l.restartRun(end)
 	l.entries = entryMarks{}
+	l.back.due = min(l.back.due, end.offset) // a trim must not wait for what was cut away
 	l.noteDirty()
 }
 

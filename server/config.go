@@ -45,6 +45,11 @@ type Config struct {
 	// comes on top. The default is a quarter of what the machine, or
 	// the container, has, between 256 MiB and 4 GiB.
 	MemoryBytes int64
+	// JournalBytes is the size of the commit journal of each shard, and how much of
+	// what was appended may be in memory and in no segment; JournalOff has none.
+	// It may be changed from one start to the next. The default is a quarter of the memory for
+	// tails, shared by the shards, between 32 and 512 MiB each, and never more than half of it.
+	JournalBytes int64
 	// ShutdownTimeout bounds how long Run waits, once it is told to stop, for
 	// requests in flight to be answered. It then waits as long again, 10 s at least,
 	// for the disk to take what is not flushed. Default 10 s.
@@ -62,6 +67,10 @@ const (
 	IOUring    = "uring"
 	IOPortable = "portable"
 	AdminOff   = "off"
+
+	// JournalOff in Config.JournalBytes is "0" as a setting: every commit is then a
+	// flush of the segments.
+	JournalOff = -1
 )
 
 // memoryBytesMin is the smallest budget with which every part can do its work.
@@ -77,6 +86,9 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.ShutdownTimeout, 10*time.Second)
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = defaultMemoryBytes()
+	}
+	if c.JournalBytes == 0 {
+		c.JournalBytes = newBudget(c.MemoryBytes).journalBytes(c.Shards)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -139,6 +151,9 @@ func (c *Config) resolve() (*resolved, error) {
 	}
 	if c.MemoryBytes < memoryBytesMin {
 		fault(fmt.Errorf("memory: %d bytes are less than %d, the least with which the broker can work", c.MemoryBytes, memoryBytesMin))
+	}
+	if c.JournalBytes != JournalOff && (c.JournalBytes < engine.JournalBytesMin || c.JournalBytes > engine.JournalBytesMax) {
+		fault(fmt.Errorf("%s: %d bytes are neither 0, for none, nor between %d and %d", journalSetting, c.JournalBytes, int64(engine.JournalBytesMin), int64(engine.JournalBytesMax)))
 	}
 	if c.ShutdownTimeout < 0 {
 		fault(fmt.Errorf("shutdown-timeout: %v is negative", c.ShutdownTimeout))

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"ringlog/engine"
+	"ringlog/engine/disk"
 	"ringlog/net/stream"
 )
 
@@ -16,7 +18,7 @@ type Budget struct {
 	// FrameBytes is for requests on their way: a quarter. The largest request that can
 	// be taken is the largest power of two in its half.
 	FrameBytes int64
-	// TailBytes is for records not flushed yet and, after that, for consumers at
+	// TailBytes is for records that no segment has yet and, after that, for consumers at
 	// the end of their logs: a half.
 	TailBytes int64
 	// ColdBytes is for what is read back from disk, for consumers that are
@@ -30,6 +32,25 @@ const tailWarmBytes = 16 << 20
 
 func newBudget(total int64) Budget {
 	return Budget{FrameBytes: total / 4, TailBytes: total / 2, ColdBytes: total / 4}
+}
+
+// Bounds of the default of Config.JournalBytes.
+const (
+	journalDefaultMin = 32 << 20
+	journalDefaultMax = 512 << 20
+)
+
+// journalBytes is the default size of the journal of each of so many shards.
+func (b Budget) journalBytes(shards int) int64 {
+	tail := b.TailBytes / int64(max(shards, 1))
+	bytes := min(max(tail/4, journalDefaultMin), journalDefaultMax, tail/2)
+	return max(bytes&^(disk.BlockBytes-1), engine.JournalBytesMin)
+}
+
+// journalsFit says whether the journals leave as much of the memory for tails as they
+// may fill with what the segments do not have yet.
+func (b Budget) journalsFit(journalBytes int64, shards int) bool {
+	return 2*journalBytes*int64(shards) <= b.TailBytes
 }
 
 // frameBytesMax is the largest request that the pool of frames can hold.

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"strconv"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -48,35 +46,9 @@ const (
 
 // metrics is everything that is exported without labels. Labels are only what is
 // bounded by this program: an API, a pool, a shard; never a topic or a client.
-var metrics = []metric{
+var metrics = append([]metric{
 	{"healthy", "Whether the broker and all its logs work: what /healthz says.", gauge, func(s *sample) float64 { return s.health }},
-
-	{"engine_appends_total", "Batches that got an offset.", counter, func(s *sample) float64 { return float64(s.engine.Appends) }},
-	{"engine_append_bytes_total", "Bytes of batches that got an offset.", counter, func(s *sample) float64 { return float64(s.engine.AppendBytes) }},
-	{"engine_writes_total", "Writes to segments.", counter, func(s *sample) float64 { return float64(s.engine.Writes) }},
-	{"engine_write_bytes_total", "Bytes written to segments, in whole blocks.", counter, func(s *sample) float64 { return float64(s.engine.WriteBytes) }},
-	{"engine_short_writes_total", "Writes that the device took in part and that were submitted again.", counter, func(s *sample) float64 { return float64(s.engine.ShortWrites) }},
-	{"engine_flushes_total", "Flushes of the device.", counter, func(s *sample) float64 { return float64(s.engine.Flushes) }},
-	{"engine_flush_seconds_total", "Time that flushes took.", counter, func(s *sample) float64 { return s.engine.FlushTime.Seconds() }},
-	{"engine_rolls_total", "Segments that were started because another was full or old.", counter, func(s *sample) float64 { return float64(s.engine.Rolls) }},
-	{"engine_tail_evictions_total", "Pieces of the tail cache given up for new records.", counter, func(s *sample) float64 { return float64(s.engine.Evictions) }},
-	{"engine_logs", "Open logs.", gauge, func(s *sample) float64 { return float64(s.engine.Logs) }},
-	{"engine_poisoned_logs", "Logs that take no more records after a disk failure.", gauge, func(s *sample) float64 { return float64(s.engine.PoisonedLogs) }},
 	{"offline_logs", "Logs that could not be opened or made; their partitions are offline.", gauge, func(s *sample) float64 { return float64(s.offline) }},
-	{"engine_tail_bytes", "Memory of the tails of logs, not flushed yet and cached.", gauge, func(s *sample) float64 { return float64(s.engine.TailBytes) }},
-	{"engine_index_bytes", "Memory of the indexes of sealed segments.", gauge, func(s *sample) float64 { return float64(s.engine.IndexBytes) }},
-	{"engine_files_open", "Segment files that are open.", gauge, func(s *sample) float64 { return float64(s.engine.FilesOpen) }},
-	{"engine_waiting_appends", "Batches that wait for memory or disk space.", gauge, func(s *sample) float64 { return float64(s.engine.WaitingAppends) }},
-	{"engine_parked_reads", "Fetches that wait for records.", gauge, func(s *sample) float64 { return float64(s.engine.ParkedReads) }},
-	{"engine_tail_reads_total", "Reads served from memory.", counter, func(s *sample) float64 { return float64(s.engine.TailReads) }},
-	{"engine_tail_read_bytes_total", "Bytes served from memory.", counter, func(s *sample) float64 { return float64(s.engine.TailReadBytes) }},
-	{"engine_cold_reads_total", "Reads served from disk.", counter, func(s *sample) float64 { return float64(s.engine.ColdReads) }},
-	{"engine_cold_read_bytes_total", "Bytes served from disk.", counter, func(s *sample) float64 { return float64(s.engine.ColdReadBytes) }},
-	{"engine_corruptions_total", "Stored ranges found corrupt.", counter, func(s *sample) float64 { return float64(s.engine.Corruptions) }},
-	{"engine_checkpoints_total", "Recovery checkpoints written.", counter, func(s *sample) float64 { return float64(s.engine.Checkpoints) }},
-	{"engine_segments_deleted_total", "Segments that retention removed.", counter, func(s *sample) float64 { return float64(s.engine.SegmentsDeleted) }},
-	{"engine_recovered_bytes_total", "Bytes read to open logs.", counter, func(s *sample) float64 { return float64(s.engine.RecoveredBytes) }},
-	{"engine_recovery_seconds_total", "Time that opening logs took, all logs together.", counter, func(s *sample) float64 { return s.engine.RecoveryTime.Seconds() }},
 
 	{"network_connections", "Open connections of Kafka clients.", gauge, func(s *sample) float64 { return float64(s.stream.ConnectionsOpen.Load()) }},
 	{"network_connections_accepted_total", "Connections accepted.", counter, func(s *sample) float64 { return float64(s.stream.ConnectionsAccepted.Load()) }},
@@ -102,7 +74,7 @@ var metrics = []metric{
 	{"metadata_applied_index", "Index of the metadata log that is applied.", gauge, func(s *sample) float64 { return float64(s.quorum.Applied) }},
 	{"metadata_log_bytes", "Bytes of the metadata log behind the snapshot.", gauge, func(s *sample) float64 { return float64(s.quorum.LogBytes) }},
 	{"metadata_snapshot_bytes", "Bytes of the metadata snapshot.", gauge, func(s *sample) float64 { return float64(s.quorum.SnapshotBytes) }},
-}
+}, engineMetrics...)
 
 // collector shows all parts of a Server to Prometheus.
 type collector struct{ server *Server }
@@ -115,33 +87,10 @@ var (
 	handlerPanics    = prometheus.NewDesc("ringlog_kafka_panics_total", "Requests that hit a fault of the broker: each is a bug.", nil, nil)
 	poolLimitBytes   = prometheus.NewDesc("ringlog_memory_limit_bytes", "Parts of the memory budget.", []string{"pool"}, nil)
 	poolInUseBytes   = prometheus.NewDesc("ringlog_memory_in_use_bytes", "What of each part is in use.", []string{"pool"}, nil)
-	labelled         = append([]*prometheus.Desc{apiRequests, apiErrors, sessionsClosed, handlerPanics, poolLimitBytes, poolInUseBytes}, shardDescriptions()...)
+	labelled         = append([]*prometheus.Desc{apiRequests, apiErrors, sessionsClosed, handlerPanics, poolLimitBytes, poolInUseBytes}, engineDescriptions()...)
 	_                = prometheus.Collector(&collector{})
 	metricNamePrefix = "ringlog_"
 )
-
-// shardMetrics is what shows how evenly the shards of the engine are loaded.
-var shardMetrics = []struct {
-	description *prometheus.Desc
-	kind        prometheus.ValueType
-	value       func(m *engine.Metrics) int64
-}{
-	{shardDescription("logs", "Open logs, by shard."), gauge, func(m *engine.Metrics) int64 { return m.Logs }},
-	{shardDescription("append_bytes_total", "Bytes of batches that got an offset, by shard."), counter, func(m *engine.Metrics) int64 { return m.AppendBytes }},
-	{shardDescription("flushes_total", "Flushes of the device, by shard."), counter, func(m *engine.Metrics) int64 { return m.Flushes }},
-}
-
-func shardDescription(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(metricNamePrefix+"shard_"+name, help, []string{"shard"}, nil)
-}
-
-func shardDescriptions() []*prometheus.Desc {
-	var list []*prometheus.Desc
-	for _, m := range shardMetrics {
-		list = append(list, m.description)
-	}
-	return list
-}
 
 func describe() []*prometheus.Desc {
 	list := make([]*prometheus.Desc, len(metrics))
@@ -174,11 +123,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for n, m := range metrics {
 		out <- prometheus.MustNewConstMetric(descriptions[n], m.kind, m.value(&look))
 	}
-	for n := range look.engine.Shards {
-		for _, m := range shardMetrics {
-			out <- prometheus.MustNewConstMetric(m.description, m.kind, float64(m.value(&look.engine.Shards[n])), strconv.Itoa(n))
-		}
-	}
+	collectEngine(&look.engine, out)
 	counted := s.kafka.Metrics()
 	counted.ByAPI(func(name string, requests, errors int64) {
 		out <- prometheus.MustNewConstMetric(apiRequests, counter, float64(requests), name)

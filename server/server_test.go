@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // testConfig is a broker on a free port with little memory.
 func testConfig(t *testing.T, dir string) Config {
 	return Config{
-		DataDir: dir, KafkaAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", MemoryBytes: memoryBytesMin,
+		DataDir: dir, KafkaAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", MemoryBytes: memoryBytesMin, JournalBytes: 4 << 20,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }

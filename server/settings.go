@@ -23,6 +23,9 @@ type Setting struct {
 	set func(c *Config, value string) error
 }
 
+// journalSetting is the name of Config.JournalBytes as a setting.
+const journalSetting = "ringlog.journal.bytes"
+
 // ownSettings are the settings that are fields of Config.
 var ownSettings = []Setting{
 	{Name: "data-dir", Kafka: "log.dirs", Default: "./data",
@@ -58,6 +61,14 @@ var ownSettings = []Setting{
 		Documentation: "The budget for data in memory, for example 512MiB.",
 		set: func(c *Config, value string) (err error) {
 			c.MemoryBytes, err = parseBytes(value)
+			return err
+		}},
+	{Name: journalSetting, Default: "a quarter of the memory for tails, 32MiB to 512MiB for each shard",
+		Documentation: "The size of each shard's commit journal: so much disk space, written through once, and at most so much of memory that is in no segment yet. 0 is no journal.",
+		set: func(c *Config, value string) (err error) {
+			if c.JournalBytes, err = parseBytes(value); err == nil && c.JournalBytes == 0 {
+				c.JournalBytes = JournalOff
+			}
 			return err
 		}},
 	{Name: "shutdown-timeout", Default: "10s",

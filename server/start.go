@@ -113,6 +113,7 @@ func (s *Server) openEngine(context.Context) error {
 		cold:   buffer.NewPool("cold", s.config.budget.ColdBytes),
 	}
 	s.raiseProcs()
+	s.noteJournal()
 	root := filepath.Join(s.config.DataDir, logsName)
 	opened, err := engine.New(engine.Options{
 		OpenDisk:          func() (disk.Disk, error) { return backend.Open(root, s.config.IO, backend.Options{}) },
@@ -120,6 +121,7 @@ func (s *Server) openEngine(context.Context) error {
 		Cold:              s.pools.cold,
 		Shards:            s.config.Shards,
 		FilesOpenMax:      s.segmentFiles(),
+		JournalBytes:      max(s.config.JournalBytes, 0), // JournalOff is none
 		RetentionInterval: s.config.millis("log.retention.check.interval.ms"),
 		Logger:            log,
 	})
@@ -131,6 +133,21 @@ func (s *Server) openEngine(context.Context) error {
 	log.Info("disk", "io", info.Name, "direct", info.Direct, "reason", cmp.Or(info.Reason, "the setting io asks for it"), "directory", root, "shards", s.config.Shards,
 		"frames", s.pools.frames.LimitBytes(), "tail", s.pools.tail.LimitBytes(), "cold", s.pools.cold.LimitBytes())
 	return nil
+}
+
+// noteJournal says what commits go through, and warns where the memory does not
+// suit it. That is no fault: appends then wait for write-back earlier.
+func (s *Server) noteJournal() {
+	c, log := s.config, s.config.Logger
+	if c.JournalBytes == JournalOff {
+		log.Info("there is no commit journal: every commit is a flush of the segments", "setting", journalSetting)
+		return
+	}
+	log.Info("commit journal", "bytes", c.JournalBytes, "shards", c.Shards, "setting", journalSetting)
+	if !c.budget.journalsFit(c.JournalBytes, c.Shards) {
+		log.Warn("the memory for tails is less than twice the commit journals: appends will wait for write-back before a journal is full",
+			"journals", c.JournalBytes*int64(c.Shards), "tail", c.budget.TailBytes, "setting", journalSetting+" or memory")
+	}
 }
 
 // raiseProcs lets Go run as many threads at once as are locked to goroutines, one for

@@ -39,10 +39,13 @@ takes it; the common ones are flags too. Kafka's names of broker configurations 
 	flags.SortFlags = false
 	named := map[string]*settingFlag{}
 	for _, setting := range server.Settings() {
-		if strings.Contains(setting.Name, ".") {
+		flag, dotted := strings.CutPrefix(setting.Name, "ringlog.") // ours among Kafka's names
+		if dotted {
+			flag = strings.ReplaceAll(flag, ".", "-")
+		} else if strings.Contains(flag, ".") {
 			continue // Kafka's, for --set
 		}
-		named[setting.Name] = addSettingFlag(command, setting.Name, setting.Documentation, setting.Default)
+		named[setting.Name] = addSettingFlag(command, flag, setting.Documentation, setting.Default)
 	}
 	named["node.id"] = addSettingFlag(command, "node-id", "The broker's number in its cluster.", "1")
 	flags.StringVarP(&file, "config", "c", "", "TOML `file` with one setting a line, such as num.partitions = 3")
@@ -133,6 +136,8 @@ func explainServe(err error, config server.Config) error {
 		f.hint = fmt.Sprintf("another broker runs on %s: stop it, or choose another directory with --data-dir", config.DataDir)
 	case errors.Is(err, syscall.EADDRINUSE):
 		f.hint = fmt.Sprintf("another process listens there: choose another address with --kafka-addr (now %s) or --admin-addr (now %s)", config.KafkaAddr, config.AdminAddr)
+	case errors.Is(err, syscall.ENOSPC):
+		f.hint = fmt.Sprintf("there is no room on the disk of %s: make some, or take a smaller --journal-bytes (now %d for each shard)", config.DataDir, max(config.JournalBytes, 0))
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		f.hint = fmt.Sprintf("this user may not do that: look at the owner of %s, or choose another directory with --data-dir", config.DataDir)
 	}

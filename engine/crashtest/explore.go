@@ -21,6 +21,9 @@ type Config struct {
 	// are always one.
 	Shards int
 
+	// JournalBytes is the size of each shard's commit journal; 0 is none.
+	JournalBytes int64
+
 	// Broken is a rule that the engine does not keep, to test the test; 0 is none.
 	Broken rule.Rule
 	// EpochStays breaks rule 11 as well: a restarted leader goes on under the

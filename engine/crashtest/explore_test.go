@@ -101,11 +101,24 @@ var movePlan = plan{"moves", func(seed uint64) Config {
 
 var movePairs = MovePairs()
 
+// journalOf makes a plan of one: the same with a commit journal, so small that it is
+// trimmed and begins again.
+func journalOf(p plan) plan {
+	return plan{p.name + "-journal", func(seed uint64) Config {
+		config := p.config(seed)
+		config.JournalBytes = 128 << 10
+		return config
+	}}
+}
+
 // plans is all of them.
 func plans() []plan {
 	all := []plan{movePlan, pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
 	for _, p := range all[1:] {
 		all = append(all, shardsOf(p))
+	}
+	for _, p := range all[:len(all):len(all)] {
+		all = append(all, journalOf(p))
 	}
 	return all
 }
@@ -231,11 +244,13 @@ func TestFlippedBits(t *testing.T) {
 func TestScriptsOfSeveralShards(t *testing.T) {
 	count := *seedsFlag
 	if count == 0 {
-		count = share(6)
+		count = share(3)
 	}
-	t.Log(movePlan.sweep(t, *firstFlag, min(3*count, uint64(len(movePairs)))))
-	for _, p := range []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan} {
-		t.Log(shardsOf(p).sweep(t, *firstFlag, count))
+	for _, kind := range []func(plan) plan{func(p plan) plan { return p }, journalOf} {
+		t.Log(kind(movePlan).sweep(t, *firstFlag, min(3*count, uint64(len(movePairs)))))
+		for _, p := range []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan} {
+			t.Log(kind(shardsOf(p)).sweep(t, *firstFlag, count))
+		}
 	}
 }
 

@@ -97,6 +97,7 @@ func (l *life) start() error {
 	options := engine.Options{
 		OpenDisk:           l.openDisk(),
 		Shards:             l.shards,
+		JournalBytes:       l.x.config.JournalBytes,
 		Tail:               l.pools.tail,
 		Cold:               l.pools.cold,
 		CheckpointInterval: checkpointInterval,

@@ -193,6 +193,8 @@ func (h *house) start() {
 		OpenDisk: func() (disk.Disk, error) { return portable.New(h.directory, portable.Options{}) },
 		Tail:     buffer.NewPool("tail", 64<<20),
 		Cold:     buffer.NewPool("cold", 64<<20),
+
+		JournalBytes: 1 << 20,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -82,6 +82,7 @@ func (b *Broker) Launch() {
 		"--kafka-addr", b.Address,
 		"--admin-addr", b.AdminAddress,
 		"--memory", "256MiB", // several brokers at once, and race builds keep it on the Go heap
+		"--journal-bytes", "4MiB", // is written when it is made, and soon is used round and round
 	}
 	if b.options.IO != "" {
 		arguments = append(arguments, "--io", b.options.IO)
