@@ -7,7 +7,7 @@ import (
 )
 
 // Durations are counted in classes, four to each doubling: a percentile is known to
-// a fifth of itself, counting costs one addition, and no memory but this.
+// a quarter of itself, and counting is one addition.
 const (
 	durationShift   = 16 // the first class ends at 1 << 16 ns, 66 µs
 	durationOctaves = 16 // and the last but one at 4.3 s
@@ -50,39 +50,11 @@ func (d *Durations) Count() (n int64) {
 	return n
 }
 
-// Quantile returns below which duration the given part, from 0 to 1, of all lay:
-// within its class as if they were spread evenly. 0 when there were none. What is
-// beyond the last limit counts as that.
-func (d *Durations) Quantile(part float64) time.Duration {
-	total := d.Count()
-	if total == 0 {
-		return 0
-	}
-	rank, below := part*float64(total), time.Duration(0)
-	for class, count := range d[:DurationClasses-1] {
-		limit := DurationLimit(class)
-		if count > 0 && rank <= float64(count) {
-			return below + time.Duration(float64(limit-below)*rank/float64(count))
-		}
-		rank -= float64(count)
-		below = limit
-	}
-	return below
-}
-
 // Add adds what another count has.
 func (d *Durations) Add(o *Durations) {
 	for class, count := range o {
 		d[class] += count
 	}
-}
-
-// Since returns what came after an earlier count of the same.
-func (d Durations) Since(before *Durations) Durations {
-	for class, count := range before {
-		d[class] -= count
-	}
-	return d
 }
 
 // durationCounters is Durations while they are being counted.

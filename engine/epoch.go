@@ -94,7 +94,7 @@ func (l *Log) epochEnd(epoch int32) (largest int32, end int64) {
 // configure replaces the configuration.
 func (l *Log) configure(config LogConfig) {
 	was := l.config
-	l.config = config.withDefaults()
+	l.config, l.space.lookAt = config.withDefaults(), 0
 	if l.failed != nil || was.relaxed() == l.config.relaxed() {
 		return
 	}

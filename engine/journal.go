@@ -73,13 +73,21 @@ func (m *entryMarks) pop() {
 
 // frame is one frame on its way to the device.
 type frame struct {
-	op       disk.Operation
-	buffer   []byte // from commitJournal.buffers; nil once it is written
+	ops      []frameWrite // the pieces that it is written in, side by side
+	left     int          // of them
+	err      error        // of one of them
+	buffer   []byte       // from commitJournal.buffers; nil once it is written
 	sequence uint64
 	entries  []framed
 	written  bool
-	short    int // times in a row that its write moved less than a block
 	next     *frame
+}
+
+// frameWrite is one piece of a frame on its way to the device.
+type frameWrite struct {
+	op    disk.Operation
+	frame *frame
+	short int // times in a row that it moved less than a block
 }
 
 // framed is an entry of a frame: the log's end behind it.
@@ -313,7 +321,9 @@ func (q *commitJournal) addEntry(f *frame, l *Log) bool {
 	l.inFlight++
 	l.entries.push(entryMark{end: l.next.offset, sequence: f.sequence})
 	f.entries = append(f.entries, framed{log: l, gen: l.gen, end: l.next.offset})
-	q.pace.add(l)
+	if l.journaled.total-l.writes.submitted.total >= plan.BackBytesMin {
+		q.pace.add(l)
+	}
 	return true
 }
 
@@ -340,7 +350,7 @@ func (q *commitJournal) submit(f *frame, data []byte) {
 	if rest := size - q.head%size; rest < uint64(len(data)) {
 		q.head += rest
 	}
-	f.op = disk.Operation{Kind: disk.Write, File: q.file, Buffer: data, Offset: q.fileOffset(q.head), Owner: f}
+	f.cut(data, q.file, q.fileOffset(q.head))
 	q.live = append(q.live, frameMark{position: q.head, at: s.now})
 	q.head += uint64(len(data))
 	q.sequence++
@@ -354,20 +364,47 @@ func (q *commitJournal) submit(f *frame, data []byte) {
 	s.counters.frames.Add(1)
 	s.counters.frameEntries.Add(int64(len(f.entries)))
 	s.counters.frameBytes.Add(int64(len(data)))
+	q.pace.frameAt, q.pace.idleTurns = s.now, 0
 	q.trim.expectAge(s)
-	s.submit(&f.op)
+	for i := range f.ops {
+		s.submit(&f.ops[i].op)
+	}
 }
 
-// wrote takes a frame that the disk has written.
-func (q *commitJournal) wrote(f *frame) {
-	s := q.shard
-	if f.op.Err == nil && f.op.Done < len(f.op.Buffer) && q.rewrite(f) {
+// cut prepares the pieces of a frame: one large write alone leaves most of a
+// device idle.
+func (f *frame) cut(data []byte, file disk.File, offset int64) {
+	pieces := plan.FramePieces(len(data))
+	if cap(f.ops) < plan.FramePiecesMax {
+		f.ops = make([]frameWrite, plan.FramePiecesMax)
+	}
+	f.ops, f.left = f.ops[:pieces], pieces
+	size := int(plan.RoundUp(int64((len(data) + pieces - 1) / pieces)))
+	for i := range f.ops {
+		from := min(i*size, len(data))
+		to := min(from+size, len(data))
+		f.ops[i] = frameWrite{frame: f}
+		f.ops[i].op = disk.Operation{Kind: disk.Write, File: file, Buffer: data[from:to], Offset: offset + int64(from), Owner: &f.ops[i]}
+	}
+}
+
+// wrote takes a piece of a frame that the disk has written.
+func (q *commitJournal) wrote(w *frameWrite) {
+	s, f := q.shard, w.frame
+	if w.op.Err == nil && w.op.Done < len(w.op.Buffer) && q.rewrite(w) {
+		return
+	}
+	if w.op.Err != nil && f.err == nil {
+		f.err = w.op.Err
+	}
+	w.op.Buffer = nil
+	if f.left--; f.left > 0 {
 		return
 	}
 	q.writing--
 	q.buffers = append(q.buffers, f.buffer)
-	f.buffer, f.op.Buffer = nil, nil
-	if err := f.op.Err; err != nil {
+	f.buffer = nil
+	if err := f.err; err != nil {
 		s.poison(fmt.Errorf("the commit journal cannot be written: %w", err))
 		return
 	}
@@ -396,18 +433,18 @@ func (q *commitJournal) releaseWritten(f *frame) {
 }
 
 // rewrite submits what a short write left; false when that makes no progress.
-func (q *commitJournal) rewrite(f *frame) bool {
-	done := f.op.Done &^ (disk.BlockBytes - 1)
+func (q *commitJournal) rewrite(w *frameWrite) bool {
+	done := w.op.Done &^ (disk.BlockBytes - 1)
 	if done > 0 {
-		f.short = 0
-	} else if f.short++; f.short > shortWritesMax {
-		f.op.Err = fmt.Errorf("engine: write of the journal at %d: %w", f.op.Offset, io.ErrShortWrite)
+		w.short = 0
+	} else if w.short++; w.short > shortWritesMax {
+		w.op.Err = fmt.Errorf("engine: write of the journal at %d: %w", w.op.Offset, io.ErrShortWrite)
 		return false
 	}
-	f.op.Buffer = f.op.Buffer[done:]
-	f.op.Offset += int64(done)
+	w.op.Buffer = w.op.Buffer[done:]
+	w.op.Offset += int64(done)
 	q.shard.counters.shortWrites.Add(1)
-	q.shard.submit(&f.op)
+	q.shard.submit(&w.op)
 	return true
 }
 
@@ -499,7 +536,7 @@ func (q *commitJournal) newFrame() *frame {
 	} else {
 		q.idle = f.next
 	}
-	*f = frame{entries: f.entries[:0]}
+	*f = frame{entries: f.entries[:0], ops: f.ops[:0]}
 	n := len(q.buffers) - 1
 	f.buffer = q.buffers[n]
 	q.buffers = q.buffers[:n]
@@ -508,6 +545,6 @@ func (q *commitJournal) newFrame() *frame {
 
 func (q *commitJournal) release(f *frame) {
 	clear(f.entries)
-	*f = frame{entries: f.entries[:0], next: q.idle}
+	*f = frame{entries: f.entries[:0], ops: f.ops[:0], next: q.idle}
 	q.idle = f
 }

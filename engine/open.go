@@ -163,6 +163,7 @@ func (l *Log) setEnd(end mark) {
 	l.next, l.completed, l.flushed = end, end, end
 	l.written, l.durable = end.offset, end.offset
 	l.writes.submitted, l.writes.boundary = end, end
+	l.space.lookAt = 0
 	l.restartRun(end)
 	l.entries = entryMarks{}
 	l.back.due = min(l.back.due, end.offset) // a trim must not wait for what was cut away
@@ -189,5 +190,5 @@ func (l *Log) allFiles() []*segmentFile {
 
 // idle says that the shard waits for input, the disk or a clock.
 func (s *shard) idle() bool {
-	return s.takenAt == len(s.taken) && s.inbox.empty() && len(s.readyJobs) == 0 && len(s.changed) == 0 && len(s.writable) == 0
+	return s.takenAt == len(s.taken) && s.inbox.empty() && len(s.readyJobs) == 0 && len(s.changed) == 0 && len(s.writable) == 0 && s.journal.pace.idle()
 }

@@ -12,7 +12,7 @@ import (
 // REQUIRES: coming is reserved and open.
 func (l *Log) roll() {
 	f := l.coming
-	l.coming = nil
+	l.coming, l.space.lookAt = nil, 0
 	f.Summary = segment.Summary{
 		BaseOffset: l.next.offset, NextOffset: l.next.offset,
 		MaxTimestamp: -1, MaxTimestampOffset: -1,
@@ -131,7 +131,7 @@ func (l *Log) givePrepared(j *job) bool {
 	files := l.spares
 	if l.coming != nil && l.coming.pins == 0 {
 		files = append(files, l.coming)
-		l.coming = nil
+		l.coming, l.space.lookAt = nil, 0
 	}
 	l.spares = nil
 	for _, f := range files {

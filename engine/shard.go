@@ -130,6 +130,9 @@ func (s *shard) turn(wait time.Duration) error {
 		s.finished[i] = nil
 		s.complete(op)
 	}
+	if err == nil {
+		err = s.hurry()
+	}
 	if err != nil {
 		return fmt.Errorf("engine: shard %d: %w", s.number, err)
 	}
@@ -140,6 +143,29 @@ func (s *shard) turn(wait time.Duration) error {
 		s.closeDisk()
 	}
 	return nil
+}
+
+// hurry does first what somebody waits for: answers leave, and the device gets the
+// next flush, before the next frame is built. (Measured at 384 logs: building a frame
+// of 200 KiB takes as long as writing it.)
+func (s *shard) hurry() error {
+	s.report()
+	flushing, rounds := s.journal.flushing, s.commit.front.pending
+	s.startJournalFlush()
+	s.startFlush()
+	if s.journal.flushing == flushing && s.commit.front.pending == rounds {
+		return nil
+	}
+	if len(s.journal.ready)+len(s.writable) == 0 && s.takenAt == len(s.taken) && s.inbox.empty() {
+		return nil // the wait that follows hands it over as soon
+	}
+	var err error
+	s.finished, err = s.disk.Wait(s.finished[:0], 0)
+	for i, op := range s.finished {
+		s.finished[i] = nil
+		s.complete(op)
+	}
+	return err
 }
 
 // closeDisk gives the disk back after an orderly close. Jobs that still wait, such
@@ -271,7 +297,7 @@ func (s *shard) complete(op *disk.Operation) {
 		owner.log.wrote(owner)
 	case *round:
 		owner.returned(s)
-	case *frame:
+	case *frameWrite:
 		s.journal.wrote(owner)
 	case *commitJournal:
 		owner.flushed()

@@ -28,6 +28,7 @@ type logSpace struct {
 	needsRoll bool
 	full      error // ErrNoSpace, wrapped, while the disk has no room; else nil
 	retry     timer
+	lookAt    int64 // below this position in the active segment there is nothing to reserve
 }
 
 // expire tries again after the disk was full.
@@ -54,16 +55,24 @@ func (l *Log) reserve(size int64, roll bool) bool {
 
 // reserveAhead starts the next reservation before anybody waits for it.
 func (l *Log) reserveAhead() {
-	if l.space.preparing || l.space.full != nil {
+	if l.next.position < l.space.lookAt || l.space.preparing || l.space.full != nil {
 		return
 	}
-	if space := l.nextSpace(); space != (plan.Space{}) {
+	p := l.spaceState()
+	if p.Next() != (plan.Space{}) {
 		l.prepare()
+		return
 	}
+	l.space.lookAt = p.NothingBelow()
 }
 
 // nextSpace decides what to reserve next.
 func (l *Log) nextSpace() plan.Space {
+	p := l.spaceState()
+	return p.Next()
+}
+
+func (l *Log) spaceState() plan.Prepare {
 	p := plan.Prepare{
 		Position:      l.next.position,
 		PreparedBytes: l.active.prepared,
@@ -75,7 +84,7 @@ func (l *Log) nextSpace() plan.Space {
 	if l.coming != nil {
 		p.ComingBytes = l.coming.prepared
 	}
-	return p.Next()
+	return p
 }
 
 // prepare starts the job that reserves space, unless it runs.
@@ -96,6 +105,7 @@ func (l *Log) prepare() {
 // prepared takes the end of the job.
 func (l *Log) prepared(err error) {
 	s := l.shard
+	l.space.lookAt = 0
 	switch {
 	case isClosed(err) || l.usable() != nil:
 	case err == nil:

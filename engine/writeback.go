@@ -36,7 +36,14 @@ type pacer struct {
 	allowance int64 // bytes that may be written now
 	at        time.Duration
 	timer     timer
-	hurry     bool // the shard closes
+
+	now         plan.Pace // as of the last turn, and what follows from it
+	burst       int64
+	inFlightMax int64
+	hurry       bool // the shard closes
+
+	frameAt   time.Duration // when the last frame was submitted
+	idleTurns int           // since then
 
 	rate      int64 // bytes/s that enter the journal
 	rateAt    time.Duration
@@ -57,6 +64,9 @@ func (p *pacer) add(l *Log) {
 	}
 }
 
+// idle says that nothing waits to be written back now.
+func (p *pacer) idle() bool { return len(p.due)+len(p.waiting) == 0 }
+
 // demand makes everything of l below offset due.
 func (p *pacer) demand(l *Log, offset int64) {
 	l.back.due = max(l.back.due, offset)
@@ -73,12 +83,14 @@ func (s *shard) writeBack() {
 	if len(p.queue)+len(p.due)+len(p.waiting) == 0 || s.err != nil {
 		return
 	}
-	now := plan.Pace{Ring: q.ring(), JournalRate: p.measure(s), Trimming: len(p.due)+len(p.waiting) > 0, Hurry: p.hurry}
-	p.refill(s, now)
-	p.serve(s, &p.waiting, now, func(l *Log) { l.back.waiting = false })
-	p.serve(s, &p.due, now, func(l *Log) { l.back.listed, l.back.allowed = false, backAll })
-	if now.Ring.Trim() == 0 || len(p.due) == 0 {
-		p.serve(s, &p.queue, now, func(l *Log) {
+	p.idleTurns++
+	now := &p.now
+	*now = plan.Pace{Ring: q.ring(), JournalRate: p.measure(s), Trimming: len(p.due)+len(p.waiting) > 0, Hurry: p.hurry}
+	p.refill(s)
+	p.serve(s, &p.waiting, func(l *Log) { l.back.waiting = false })
+	p.serve(s, &p.due, func(l *Log) { l.back.listed, l.back.allowed = false, backAll })
+	if len(p.due) == 0 {
+		p.serve(s, &p.queue, func(l *Log) {
 			l.back.queued = false
 			if l.back.allowed == backNone && l.journaled.total-l.writes.submitted.total >= plan.BackBytesMin {
 				l.back.allowed = backFull
@@ -103,25 +115,40 @@ func (p *pacer) measure(s *shard) int64 {
 }
 
 // refill adds what the time since the last call allows.
-func (p *pacer) refill(s *shard, now plan.Pace) {
-	p.allowance += int64(float64(now.Rate()) * (s.now - p.at).Seconds())
-	p.allowance = min(p.allowance, now.Burst())
+func (p *pacer) refill(s *shard) {
+	rate := p.now.Rate()
+	p.allowance += int64(float64(rate) * (s.now - p.at).Seconds())
+	p.burst, p.inFlightMax = p.now.Burst(), p.now.InFlightMax()
+	p.allowance = min(p.allowance, p.burst)
 	p.at = s.now
 }
 
-// spent says whether nothing more may be written now. Beside no commit one write at
-// a time always may: there is nobody to be slowed down.
-func (p *pacer) spent(q *commitJournal, now plan.Pace) bool {
-	if p.inFlight == 0 && q.first == nil && len(q.ready) == 0 {
+// Beside no commit for this long, or for so many turns where the clock stands still,
+// what a trim waits for is written back one write at a time whatever the allowance is.
+const (
+	quietTime  = 2 * time.Millisecond
+	quietTurns = 64
+)
+
+// quiet says whether there is nobody whom a write would slow down. Between two commits
+// of one producer there is: the next one is about to come.
+func (p *pacer) quiet(s *shard) bool {
+	q := &s.journal
+	return q.first == nil && (s.now-p.frameAt >= quietTime || p.idleTurns >= quietTurns)
+}
+
+// spent says whether nothing more may be written now.
+func (p *pacer) spent(s *shard) bool {
+	if p.allowance > 0 && p.inFlight < p.inFlightMax {
 		return false
 	}
-	return p.allowance <= 0 || p.inFlight >= now.InFlightMax()
+	return p.inFlight > 0 || !p.now.Trimming || !p.quiet(s)
 }
 
 // serve takes logs from a list, oldest first, while something may be written.
-func (p *pacer) serve(s *shard, list *[]*Log, now plan.Pace, admit func(l *Log)) {
+func (p *pacer) serve(s *shard, list *[]*Log, admit func(l *Log)) {
 	taken, n := 0, len(*list)
-	for taken < n && !p.spent(&s.journal, now) {
+	for taken < n && !p.spent(s) {
 		l := (*list)[taken]
 		(*list)[taken] = nil
 		taken++
@@ -140,16 +167,14 @@ func (p *pacer) serve(s *shard, list *[]*Log, now plan.Pace, admit func(l *Log))
 // allow says whether the log may submit a write of bytes for write-back now; else it
 // is called again when it may.
 func (p *pacer) allow(l *Log, bytes int64) bool {
-	q := &l.shard.journal
-	now := plan.Pace{Ring: q.ring(), JournalRate: p.rate, Trimming: len(p.due) > 0 || l.back.allowed == backAll, Hurry: p.hurry}
-	if p.spent(q, now) {
+	if p.spent(l.shard) {
 		if !l.back.waiting {
 			l.back.waiting = true
 			p.waiting = append(p.waiting, l)
 		}
 		return false
 	}
-	p.allowance = max(p.allowance-bytes, -now.Burst())
+	p.allowance = max(p.allowance-bytes, -p.burst)
 	p.inFlight += bytes
 	return true
 }

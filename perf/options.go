@@ -132,6 +132,10 @@ type ProduceOptions struct {
 	ReplicationFactor int16 `json:"replication_factor"`
 	// ServerPID names a local broker's process, for its CPU; 0 when unknown.
 	ServerPID int `json:"-"`
+	// MetricsURL is where the broker serves its metrics, for what its storage engine did during the run;
+	// "off" for nothing. The default is http://127.0.0.1:9644/metrics if the only broker is
+	// at port 9092 of this machine and somebody answers there.
+	MetricsURL string `json:"-"`
 }
 
 // EnsureDefaults fills in what is zero.

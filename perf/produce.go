@@ -31,6 +31,13 @@ func Produce(ctx context.Context, options ProduceOptions) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	err = generate(ctx, &report, &options.Load, targets, version, options.Topic, options.ServerPID)
+	metrics := newMetricsReader(options.MetricsURL, options.Brokers)
+	if err := metrics.begin(ctx); err != nil {
+		return report, err
+	}
+	if err := generate(ctx, &report, &options.Load, targets, version, options.Topic, options.ServerPID); err != nil {
+		return report, err
+	}
+	report.Engine, err = metrics.end(ctx, report.Bytes, report.Seconds)
 	return report, err
 }

@@ -35,6 +35,8 @@ type Report struct {
 	AckLatency *Latency `json:"ack_latency_us,omitempty"`
 	// Errors counts replies that carried an error, by its name.
 	Errors map[string]int64 `json:"errors,omitempty"`
+	// Engine is what the broker's storage engine did meanwhile, where its metrics could be read.
+	Engine *EngineReport `json:"engine,omitempty"`
 
 	CPU         CPU         `json:"cpu"`
 	Environment Environment `json:"environment"`

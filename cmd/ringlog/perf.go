@@ -73,6 +73,7 @@ by the clock, and a broker that pauses pays for every request that was due meanw
 	loadFlags(command, &options.Load)
 	flags.StringVar(&acks, "acks", "all", "`who` must have a record before it counts: all, leader or none")
 	flags.IntVar(&options.ServerPID, "server-pid", 0, "process `id` of a broker on this machine, to report its CPU too")
+	flags.StringVar(&options.MetricsURL, "metrics", "", "`URL` of the broker's metrics, to report what its storage engine did, or off (default: of the default admin address, if the broker is there)")
 	command.RunE = app.runs(func(ctx context.Context, _ []string) (err error) {
 		if options.Acks, err = acksNamed(acks); err != nil {
 			return err

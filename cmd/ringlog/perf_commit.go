@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -90,12 +89,10 @@ func printCommit(output io.Writer, r commit.Report) {
 		fmt.Fprintf(output, "  latency     p50 %s, p99 %s, p99.9 %s, max %s\n",
 			micros(latency.P50), micros(latency.P99), micros(latency.P999), micros(latency.Max))
 	}
-	fmt.Fprintf(output, "  written     %.2f bytes for each byte appended, %.2f by the kernel's count\n", r.Amplification, r.ProcessAmplification)
-	if e := r.Engine; e != nil && e.JournalBytes > 0 && e.Appends > 0 {
-		fmt.Fprintf(output, "  journal     %.0f %% of the appends, %s frames, %s trims, %.0f %% of the ring in use at the end, full for %v\n",
-			100*float64(e.JournalAppends)/float64(e.Appends), grouped(float64(e.Frames)), grouped(float64(e.Trims)),
-			100*float64(e.JournalUsedBytes)/float64(e.JournalBytes), e.JournalFullTime.Round(time.Millisecond))
+	if r.EngineRun != nil {
+		printEngine(output, r.EngineRun)
 	}
+	fmt.Fprintf(output, "  written     %.2f bytes for each byte appended, %.2f by the kernel's count\n", r.Amplification, r.ProcessAmplification)
 	fmt.Fprintf(output, "  memory      %s bytes resident at most, tails %s\n", grouped(float64(r.ResidentBytesMax)), grouped(float64(r.TailBytesUsed)))
 	fmt.Fprintf(output, "  CPU         %.0f %%, others %.0f %% (of one core; there are %d)\n",
 		r.CPU.User+r.CPU.System, r.CPU.Foreign, r.Environment.Cores)

@@ -27,6 +27,9 @@ func printReport(output io.Writer, report perf.Report) {
 		fmt.Fprintf(output, "  latency     p50 %s, p99 %s, p99.9 %s, max %s\n",
 			micros(latency.P50), micros(latency.P99), micros(latency.P999), micros(latency.Max))
 	}
+	if report.Engine != nil {
+		printEngine(output, report.Engine)
+	}
 	fmt.Fprintf(output, "  CPU         load %.0f %%", report.CPU.User+report.CPU.System)
 	if server := report.CPU.Server; server != nil {
 		fmt.Fprintf(output, ", server %.0f %%", server.User+server.System)

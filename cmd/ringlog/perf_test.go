@@ -33,6 +33,19 @@ func TestPerfCountsWhatItSent(t *testing.T) {
 	if produced.Records < 5000 || produced.AckLatency == nil || produced.Environment.Cores == 0 || len(produced.Errors) > 0 {
 		t.Errorf("%+v", produced)
 	}
+	if produced.Engine != nil {
+		t.Errorf("nobody said where metrics are, and they were read: %+v", produced.Engine)
+	}
+	counted := measured("produce", "--count", "5000", "--topic", "perf-durable-3", "--record-bytes", "200", "--metrics", "http://"+broker.AdminAddress+"/metrics")
+	if e := counted.Engine; e == nil || e.Appends != counted.Requests || e.AppendBytes != counted.Bytes || e.JournalShare != 1 ||
+		e.Commits == 0 || e.CommitTimes == nil || e.Amplification < 1 || e.JournalBytes != 4<<20 {
+		t.Errorf("%d requests with %d bytes, and the engine counted %+v", counted.Requests, counted.Bytes, e)
+	}
+	produced.Records, produced.Bytes = produced.Records+counted.Records, produced.Bytes+counted.Bytes
+	people, complaint, code := s.execute(t, strings.NewReader(""), "perf", "produce", "--count", "100", "--metrics", "http://"+broker.AdminAddress+"/metrics")
+	if code != exitOK || !strings.Contains(people, " commits/s, of ") || !strings.Contains(people, " bytes written for each byte appended: journal ") {
+		t.Errorf("exit code %d\n%s%s", code, people, complaint)
+	}
 	if consumed := measured("consume", "--topic", "perf-durable-3"); consumed.Records != produced.Records || consumed.Bytes != produced.Bytes {
 		t.Errorf("%d records of %d bytes were sent, %d of %d were read", produced.Records, produced.Bytes, consumed.Records, consumed.Bytes)
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"ringlog/engine/journal"
 	"ringlog/engine/segment"
@@ -105,11 +106,8 @@ func (c *content) walk(base int64) (end int64) {
 
 // journaled is where the run of journal entries ends that begins at or below end.
 func (v *view) journaled(manifest *segment.Manifest, end int64) int64 {
-	for shard := 0; ; shard++ {
+	for _, shard := range v.rings() {
 		ring, stored := v.file(segment.JournalName(shard)), v.file(segment.CheckpointName(shard))
-		if ring == nil {
-			return end
-		}
 		if stored == nil {
 			v.why += "; without a checkpoint no frame counts"
 			continue
@@ -134,6 +132,19 @@ func (v *view) journaled(manifest *segment.Manifest, end int64) int64 {
 			v.why += fmt.Sprintf(", and %v were flushed and are gone", verdict.Damaged)
 		}
 	}
+	return end
+}
+
+// rings are the numbers of the shards that have a journal, ascending. A log that
+// moved has entries in several, and is flushed in between.
+func (v *view) rings() (shards []int) {
+	for name := range v.names { // any order: sorted below
+		if shard, kind, ok := segment.ParseShardName(name); ok && kind == segment.JournalKind {
+			shards = append(shards, shard)
+		}
+	}
+	slices.Sort(shards)
+	return shards
 }
 
 // follow goes on through the entries of a log in one frame.

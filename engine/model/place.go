@@ -77,10 +77,7 @@ func (p *place[T]) flush() {
 
 // replaced is the end of a replacement: temporary file, flush, rename and
 // directory sync are over.
-func (p *place[T]) replaced() {
-	p.complete()
-	p.flush()
-}
+func (p *place[T]) replaced() { *p = place[T]{durable: p.flight} }
 
 // outcomes is how many contents a crash may leave here. The first is that of
 // what is durable or, after a kill, visible.

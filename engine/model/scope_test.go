@@ -40,7 +40,7 @@ var deepScopes = map[string]Scope{
 
 // everything is the scope of the random walks.
 var everything = Scope{
-	Logs: 2, Blocks: 5, Slots: 4, Appends: 12, Frames: 10, Flights: 3, Crashes: 4, Kills: true, Rolls: true, Cuts: 2, Deletes: true,
+	Logs: 2, Blocks: 5, Slots: 4, Appends: 12, Frames: 10, Flights: 3, Crashes: 3, Kills: true, Rolls: true, Cuts: 2, Deletes: true,
 }
 
 // Rules 1 to 9 of docs/architecture.md: whatever happens in whatever order, and

@@ -21,6 +21,17 @@ const (
 	FilesFlushMax = 8
 )
 
+// FramePiecesMax bounds the writes that a frame is cut into.
+const (
+	FramePiecesMax  = 8
+	framePieceBytes = 64 << 10
+)
+
+// FramePieces returns how many writes a frame is cut into, which go out together.
+func FramePieces(bytes int) int {
+	return min(max((bytes+framePieceBytes-1)/framePieceBytes, 1), FramePiecesMax)
+}
+
 // JournalBytesMin is the smallest ring that makes sense.
 const JournalBytesMin = 16 * frameShare * BlockBytes / 4
 
@@ -136,9 +147,9 @@ func (p Pace) InFlightMax() int64 {
 	case percent >= 65 || p.Hurry:
 		return 8 << 20
 	case percent >= trimFrom || p.Trimming:
-		return 2 << 20
+		return 512 << 10
 	}
-	return 1 << 20
+	return 1
 }
 
 // Burst bounds the allowance that gathers while nothing is written back.

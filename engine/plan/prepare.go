@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Steps in which space is reserved ahead of a log's writes. Small at first,
 // because ten thousand idle logs must not reserve gigabytes; large for a busy
@@ -68,6 +71,21 @@ func (p Prepare) Next() Space {
 		return Space{ComingTo: RoundUp(min(p.StepBytes, target))}
 	}
 	return Space{}
+}
+
+// NothingBelow returns the position below which Next will go on to say that there
+// is nothing to do, when it says so now and nothing but Position changes.
+func (p Prepare) NothingBelow() int64 {
+	if p.NeedsComing || p.NeedBytes > 0 {
+		return 0
+	}
+	if p.PreparedBytes < RoundUp(p.SegmentBytes) {
+		return p.PreparedBytes - p.StepBytes/2
+	}
+	if p.ComingBytes == 0 {
+		return 1 // with the first byte the next segment is begun
+	}
+	return math.MaxInt64
 }
 
 // BlockBytes is the unit of direct I/O.

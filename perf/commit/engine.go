@@ -56,6 +56,29 @@ func engineCounters(m *engine.Metrics) counters {
 	return counters{commits: m.Flushes + m.Commits, deviceBytes: m.DeviceBytes()}
 }
 
+// engineCounts is the engine's figures in the form in which reports take them.
+func engineCounts(m *engine.Metrics) *perf.EngineCounts {
+	return &perf.EngineCounts{
+		Appends: m.Appends, AppendBytes: m.AppendBytes,
+		JournalAppends: m.JournalAppends, JournalAppendBytes: m.JournalAppendBytes, RelaxedAppends: m.RelaxedAppends,
+		Frames: m.Frames, Entries: m.FrameEntries, Trims: m.Trims, FullSeconds: m.JournalFullTime.Seconds(),
+		CommitTimes: times(&m.CommitTimes), FlushTimes: times(&m.FlushTimes),
+		DeviceJournal: m.FrameBytes, DeviceSegment: m.WriteBytes, DevicePrepared: m.PreparedBytes, DeviceOther: m.OtherBytes, WriteBack: m.BackBytes,
+		JournalBytes: m.JournalBytes, JournalUsedBytes: m.JournalUsedBytes, DirtyBytes: m.DirtyBytes, TailBytes: m.TailBytes,
+	}
+}
+
+func times(d *engine.Durations) perf.Times {
+	times := make(perf.Times, len(d))
+	for class, count := range d {
+		times[class] = perf.TimeClass{Limit: math.Inf(1), Count: count}
+		if class < len(d)-1 {
+			times[class].Limit = engine.DurationLimit(class).Seconds()
+		}
+	}
+	return times
+}
+
 // segmentFiles is the number of descriptors that segments may have.
 func segmentFiles() int {
 	var limit unix.Rlimit
@@ -74,6 +97,7 @@ type engineLoad struct {
 	batch     record.Batch
 	meter     *meter
 	report    *Report
+	before    *perf.EngineCounts // when counting began
 
 	engine   *engine.Engine
 	logs     []*engine.Log
@@ -132,6 +156,9 @@ func runEngine(ctx context.Context, l *engineLoad) (err error) {
 	l.meter.begin(time.Now(), func() counters {
 		m := l.engine.Metrics()
 		l.report.Engine, l.report.TailBytesUsed = &m, tail.InUseBytes()
+		if l.before == nil {
+			l.before = engineCounts(&m)
+		}
 		return engineCounters(&m)
 	})
 	return l.run(ctx, groups)

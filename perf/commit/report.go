@@ -57,6 +57,8 @@ type Report struct {
 
 	// Engine is what the engine had counted since its start when counting ended.
 	Engine *engine.Metrics `json:"engine_metrics,omitempty"`
+	// EngineRun is what it did in the time that is counted.
+	EngineRun *perf.EngineReport `json:"engine,omitempty"`
 
 	CPU         perf.CPU         `json:"cpu"`
 	Environment perf.Environment `json:"environment"`

@@ -54,8 +54,9 @@ func Run(ctx context.Context, options Options) (report Report, err error) {
 		report.Notes = append(report.Notes, fmt.Sprintf("%d appends in flight instead of %d, to stay within %d bytes", report.AppendsInFlight, wanted, options.InFlightBytes))
 	}
 	m := newMeter(&options, len(batch))
+	load := &engineLoad{options: &options, directory: directory, shape: s, batch: batch, meter: m, report: &report}
 	if options.System == Engine {
-		err = runEngine(ctx, &engineLoad{options: &options, directory: directory, shape: s, batch: batch, meter: m, report: &report})
+		err = runEngine(ctx, load)
 	} else {
 		err = runRaw(ctx, &rawLoad{options: &options, directory: directory, shape: s, batch: batch, meter: m, report: &report})
 	}
@@ -63,6 +64,9 @@ func Run(ctx context.Context, options Options) (report Report, err error) {
 		return report, err
 	}
 	m.fill(&report)
+	if load.before != nil {
+		report.EngineRun = engineCounts(report.Engine).Since(load.before, report.Seconds)
+	}
 	return report, nil
 }
 
