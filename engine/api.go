@@ -24,6 +24,9 @@ var (
 	// bytes, or the process no file descriptor for its next segment; it ends by itself when
 	// there is.
 	ErrNoSpace = errors.New("engine: no space left for the log")
+	// ErrNoJournalSpace is returned by New when the disk has no room for the commit journal that
+	// Options.JournalBytes asks for: make room, or ask for less.
+	ErrNoJournalSpace = errors.New("engine: no space left for the commit journal")
 	// ErrOffsetOutOfRange is returned for a read below Start or above Next (between
 	// the high watermark and Next a read waits), for a start offset above the high
 	// watermark, and for a cut below Start.

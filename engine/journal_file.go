@@ -36,13 +36,21 @@ func (q *commitJournal) openRing(j *job) error {
 		return fmt.Errorf("engine: open the commit journal %s: %w", name, err)
 	default:
 		if there {
-			if err := j.close(file); err != nil {
-				return err
+			// Of another size. It is merged, so its space can serve for the new one.
+			err := j.close(file)
+			if err == nil {
+				err = j.simple(disk.Unlink, name)
+			}
+			if err != nil {
+				return fmt.Errorf("engine: remove the commit journal %s: %w", name, err)
 			}
 		}
 		began := s.options.Monotonic()
 		if file, err = q.makeRing(j, name, size); err != nil {
 			_ = j.simple(disk.Unlink, name+segment.NewSuffix) // its space is needed more than it
+			if isFull(err) {
+				err = fmt.Errorf("%w: %w", ErrNoJournalSpace, err)
+			}
 			return fmt.Errorf("engine: make the commit journal %s of %d bytes: %w", name, size, err)
 		}
 		s.logger.Info("the commit journal is made, and written through once", "file", name, "bytes", size, "took", s.options.Monotonic()-began)
@@ -84,19 +92,32 @@ func (q *commitJournal) writeFirst(j *job) error {
 // are then allocated and written, so that a flush of it never waits for the file
 // system's own journal.
 func (q *commitJournal) makeRing(j *job, name string, size int64) (disk.File, error) {
-	temporary := name + segment.NewSuffix
-	file, _, err := j.open(temporary, disk.Create|disk.Truncate)
+	file, _, err := j.open(name+segment.NewSuffix, disk.Create|disk.Truncate)
 	if err != nil {
 		return 0, err
 	}
+	if err = q.fillRing(j, file, size); err == nil {
+		err = j.rename(name+segment.NewSuffix, name)
+	}
+	if err == nil {
+		err = j.simple(disk.SyncDirectory, ".")
+	}
+	if err != nil {
+		_ = j.close(file) // the first error is the one that tells
+	}
+	return file, err
+}
+
+// fillRing writes a new ring and flushes it.
+func (q *commitJournal) fillRing(j *job, file disk.File, size int64) error {
 	j.one = disk.Operation{Kind: disk.Preallocate, File: file, Length: segment.RingHeadBytes + size}
 	if err := j.do(&j.one); err != nil {
-		return 0, err
+		return err
 	}
 	zeros := disk.AlignedBytes(int(min(size, ringWriteBytes)))
 	var failed error
 	writers, next := ringWrites, int64(0)
-	err = j.parallel(writers, writers, func(j *job, _ int) {
+	err := j.parallel(writers, writers, func(j *job, _ int) {
 		for next < size && failed == nil {
 			at := next
 			next += int64(len(zeros))
@@ -117,13 +138,7 @@ func (q *commitJournal) makeRing(j *job, name string, size int64) (disk.File, er
 	if err == nil {
 		err = j.flush(file)
 	}
-	if err == nil {
-		err = j.rename(temporary, name)
-	}
-	if err == nil {
-		err = j.simple(disk.SyncDirectory, ".")
-	}
-	return file, err
+	return err
 }
 
 // takeBuffers gets the memory that frames are built in: from the tail's pool, which

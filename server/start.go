@@ -125,6 +125,9 @@ func (s *Server) openEngine(context.Context) error {
 		RetentionInterval: s.config.millis("log.retention.check.interval.ms"),
 		Logger:            log,
 	})
+	if errors.Is(err, engine.ErrNoJournalSpace) {
+		return fmt.Errorf("%w (make room in %s, or set %s to less)", err, root, journalSetting)
+	}
 	if err != nil {
 		return err
 	}
