@@ -25,7 +25,46 @@ func (c *counting) Answered(g *AppendGroup) {
 // nothing is allocated: what the shard needs for a request lies in the request,
 // or is used again. (What is prepared ahead, every 256 KiB and more, is no part of that.)
 func TestAppendAndTailReadAllocateNothing(t *testing.T) {
+	t.Run("segments", func(t *testing.T) { appendAndTailRead(t, 0) })
+	t.Run("journal", func(t *testing.T) { appendAndTailRead(t, 64<<20) })
+}
+
+// A group of one append for each of 64 logs allocates nothing either: one frame takes them all.
+func TestFrameOfManyLogsAllocatesNothing(t *testing.T) {
 	r := newRig(t)
+	r.opened = func() (disk.Disk, error) { return new(instantDisk), nil }
+	r.tune = func(o *Options) { o.JournalBytes = 512 << 20 } // no trim: that is a job
+	r.start()
+	logs := r.openLogs(64)
+	batch := batchOf(1, 3, 20, 1) // small: what is prepared ahead is no part of it
+	owner := new(counting)
+	group := &AppendGroup{Owner: owner, Appends: make([]Append, len(logs))}
+	produce := func() {
+		for i, l := range logs {
+			group.Appends[i] = Append{Log: l, Batch: batch}
+		}
+		before := owner.answered
+		r.step.Append(group)
+		for owner.answered == before {
+			if err := r.step.Turn(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 1000 {
+		produce()
+	}
+	if n := testing.AllocsPerRun(500, produce); n > 0 || owner.failed > 0 {
+		t.Errorf("a group of %d appends allocates %v times; %d failed", len(logs), n, owner.failed)
+	}
+	if c := &r.step.shards[0].counters; c.frames.Load() < 500 || c.trims.Load() > 0 {
+		t.Errorf("%d frames, %d trims", c.frames.Load(), c.trims.Load())
+	}
+}
+
+func appendAndTailRead(t *testing.T, journalBytes int64) {
+	r := newRig(t)
+	r.tune = func(o *Options) { o.JournalBytes = journalBytes } // of which no trim, which is a job, is due
 	r.opened = func() (disk.Disk, error) { return new(instantDisk), nil }
 	r.start()
 	r.open()
