@@ -39,6 +39,7 @@ type faults struct {
 	applyOlderGen         bool // rule 9: entries of an older generation are merged
 	skipGaps              bool // rule 9: entries are merged behind a gap
 	keepSideState         bool // rule 12: a truncation leaves the replica what it knew of batches that are gone
+	moveUnflushed         bool // rule 17: a log changes its shard before all of it is flushed to its segments
 }
 
 // Breaking returns options under which an engine does not keep a rule.
@@ -70,6 +71,7 @@ func (f *faults) of(r rule.Rule) *bool {
 		rule.SealBeforeFlush:       &f.sealBeforeFlush,
 		rule.TrustIndex:            &f.trustIndex,
 		rule.KeepSideState:         &f.keepSideState,
+		rule.MoveUnflushed:         &f.moveUnflushed,
 		rule.ForgetCut:             &f.forgetCut,
 		rule.RecycleBeforeManifest: &f.recycleBeforeManifest,
 	}[r]

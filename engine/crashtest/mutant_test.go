@@ -27,6 +27,8 @@ func planFor(broken rule.Rule) plan {
 		return segmentPlan
 	case rule.TrustIndex:
 		return deepPlan
+	case rule.MoveUnflushed:
+		return journalOf(movePlan)
 	}
 	return randomPlan
 }

@@ -60,6 +60,9 @@ const (
 	// KeepSideState: a truncation leaves the replica what it knew of the batches
 	// that it cut away (rule 12).
 	KeepSideState
+	// MoveUnflushed: a log changes its shard before all of it is flushed to its
+	// segments (rule 17).
+	MoveUnflushed
 	// ForgetCut: the state "cutting" is not recorded (rule 7).
 	ForgetCut
 	// RecycleBeforeManifest: a segment is reused before the manifest forgets it
@@ -78,7 +81,7 @@ var names = [end]string{
 	KeepLeftovers: "keep leftovers", TrustCheckpointEnd: "trust checkpoint end",
 	OpenBeforeFlush: "open before flush", FlushActiveOnly: "flush active only", TrustNames: "trust names",
 	IgnoreLimit: "ignore limit", OverlapTailBlock: "overlap tail block", SealBeforeFlush: "seal before flush",
-	TrustIndex: "trust index", KeepSideState: "keep side state", ForgetCut: "forget cut",
+	TrustIndex: "trust index", KeepSideState: "keep side state", MoveUnflushed: "move unflushed", ForgetCut: "forget cut",
 	RecycleBeforeManifest: "recycle before manifest",
 }
 
