@@ -160,6 +160,9 @@ func (k *keeper) replace(j *job) error {
 			continue // its entry of the last run is the evidence: kept below
 		}
 		entry, f := l.checkpointEntry()
+		if s.faults.checkpointAhead {
+			entry.Durable = l.next.offset
+		}
 		if entry.Limit < f.limit {
 			f.limit = entry.Limit
 		}
