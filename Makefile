@@ -6,6 +6,8 @@ GO ?= go
 # `make soak` goes round.
 FUZZ_SECONDS ?= 5
 KILLS ?= 25
+# Power cuts of each kind of file system under the engine.
+CUTS ?= 60
 ROUNDS ?= 10
 # Scripts that `make soak` explores the crashes of, for each way to make them.
 SEEDS ?= 2000
@@ -13,7 +15,7 @@ SEEDS ?= 2000
 # machine that has other things to do.
 TEST_TIMEOUT ?= 30m
 
-.PHONY: build test race lint fuzz kill accept check tools bench soak clean
+.PHONY: build test race lint fuzz kill cut accept check tools bench soak clean
 
 build:
 	$(GO) build -o bin/ringlog ./cmd/ringlog
@@ -35,13 +37,17 @@ fuzz:
 kill: ## the real binary, killed under load, with either disk
 	$(GO) test ./internal/killtest -count=1 -v -run TestKill -args -kills=$(KILLS)
 
+cut: ## the power of ext4 and xfs, cut under the engine; as root on Linux, elsewhere it says what is missing
+	$(GO) test ./internal/loopfs -count=1 -v
+	$(GO) test ./internal/cuttest -count=1 -v -run 'Cut|Lying' -args -cuts=$(CUTS)
+
 accept: tools ## what clients and operators see: kcat, the command line, stops and kills
 	$(GO) test -count=1 ./cmd/ringlog ./internal/killtest
 
 tools: ## installs by package name what the tests drive the broker with
 	scripts/install-test-tools.sh
 
-check: tools lint test race fuzz kill
+check: tools lint test race fuzz kill cut
 
 bench: ## figures count only on a quiet machine: see BENCHMARKS.md
 	$(GO) test -run='^$$' -bench=. -benchmem ./...

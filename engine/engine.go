@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"ringlog/engine/disk"
 )
@@ -26,6 +27,10 @@ type Engine struct {
 	// drive is how a blocking method waits: nil when loops drive the shards, else
 	// it does a turn of all itself (Stepper).
 	drive func() error
+
+	// syncFailed is the first failure of a flush of everything. All shards stand on one
+	// file system, so it concerns them all: no flush is believed any more (rule 13).
+	syncFailed atomic.Pointer[error]
 
 	done   chan struct{} // closed when the engine answers nothing any more
 	err    error         // why, once done is closed; nil after Close

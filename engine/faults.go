@@ -26,7 +26,6 @@ type faults struct {
 	publishStartEarly     bool // rule 6: a new start offset is published before the manifest has it
 	flushActiveOnly       bool // rule 9: recovery flushes the last segment alone
 	trustNames            bool // rule 9: recovery builds on names that it did not make durable
-	countBrokenRun        bool // rule 1: journal entries count that begin above what the segments have
 	directInFlight        bool // rule 3: a log goes direct while entries of it are in flight
 	leaveDirectEarly      bool // rule 3: entries begin where segment writes end that are not flushed
 	trimUnwritten         bool // rule 8: a trim does not wait for write-back
@@ -38,7 +37,11 @@ type faults struct {
 	trustDamage           bool // rule 5: a damaged frame that was flushed condemns nobody
 	applyOlderGen         bool // rule 9: entries of an older generation are merged
 	skipGaps              bool // rule 9: entries are merged behind a gap
+	forgetSpill           bool // rule 13: entries of a failed log are not put aside when the ring is trimmed
+	claimFlushed          bool // rule 4: a frame calls others flushed that are only written
+	checkpointAhead       bool // rule 9: the checkpoint records more than what is durable
 	keepSideState         bool // rule 12: a truncation leaves the replica what it knew of batches that are gone
+	moveUnflushed         bool // rule 17: a log changes its shard before all of it is flushed to its segments
 }
 
 // Breaking returns options under which an engine does not keep a rule.
@@ -70,7 +73,22 @@ func (f *faults) of(r rule.Rule) *bool {
 		rule.SealBeforeFlush:       &f.sealBeforeFlush,
 		rule.TrustIndex:            &f.trustIndex,
 		rule.KeepSideState:         &f.keepSideState,
+		rule.MoveUnflushed:         &f.moveUnflushed,
 		rule.ForgetCut:             &f.forgetCut,
 		rule.RecycleBeforeManifest: &f.recycleBeforeManifest,
+		rule.DirectInFlight:        &f.directInFlight,
+		rule.LeaveDirectEarly:      &f.leaveDirectEarly,
+		rule.TrimUnwritten:         &f.trimUnwritten,
+		rule.TrimBeforeSync:        &f.trimBeforeSync,
+		rule.TrimByWritten:         &f.trimByWritten,
+		rule.ReuseBeforeCheckpoint: &f.reuseBeforeCheckpoint,
+		rule.KeepRun:               &f.keepRun,
+		rule.ApplyDropped:          &f.applyDropped,
+		rule.TrustDamage:           &f.trustDamage,
+		rule.ApplyOlderGen:         &f.applyOlderGen,
+		rule.SkipGaps:              &f.skipGaps,
+		rule.ForgetSpill:           &f.forgetSpill,
+		rule.ClaimFlushed:          &f.claimFlushed,
+		rule.CheckpointAhead:       &f.checkpointAhead,
 	}[r]
 }

@@ -282,9 +282,11 @@ func (q *commitJournal) buildFrame() {
 		q.release(f)
 		return
 	}
-	data := q.builder.Finish(journal.Header{
-		Store: q.store, Run: q.run, Sequence: f.sequence, Flushed: q.flushedTo, From: q.liveFrom,
-	})
+	h := journal.Header{Store: q.store, Run: q.run, Sequence: f.sequence, Flushed: q.flushedTo, From: q.liveFrom}
+	if q.shard.faults.claimFlushed {
+		h.Flushed = f.sequence - 1
+	}
+	data := q.builder.Finish(h)
 	q.submit(f, data)
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -120,12 +121,26 @@ func (k *keeper) wantCheckpoint(s *shard) {
 			k.wantCheckpoint(s)
 		}
 		if err != nil && !isClosed(err) {
-			// Nothing is lost but time at the next start; writes that wait for a higher
-			// limit wait on. The clock tries again.
+			// Nothing is lost but time at the next start. The clock tries again.
 			k.dirty = true
 			s.logger.Error("the recovery checkpoint cannot be written", "shard", s.number, "error", err)
+			s.failLimited(err)
 		}
 	})
+}
+
+// failLimited poisons the logs whose next write waits for the checkpoint that
+// could not be written: their users would hear nothing for as long as the
+// disk fails. A shortage ends by itself, so they wait on.
+func (s *shard) failLimited(cause error) {
+	if isShortage(cause) {
+		return
+	}
+	for _, l := range s.logs {
+		if l.writes.limited {
+			l.fail(fmt.Errorf("engine: the next write waits for a checkpoint: %w", cause))
+		}
+	}
 }
 
 // raised is a limit that holds once the checkpoint is durable.
@@ -161,6 +176,9 @@ func (k *keeper) replace(j *job) error {
 			continue // its entry of the last run is the evidence: kept below
 		}
 		entry, f := l.checkpointEntry()
+		if s.faults.checkpointAhead {
+			entry.Durable = l.next.offset
+		}
 		if entry.Limit < f.limit {
 			f.limit = entry.Limit
 		}

@@ -187,7 +187,7 @@ func (l *Log) durableRun() (written, durable int64) {
 	if l.entriesFrom <= written {
 		written = max(written, l.entriesWritten)
 	}
-	if l.entriesFrom <= durable || l.shard.faults.countBrokenRun {
+	if l.entriesFrom <= durable || l.shard.faults.leaveDirectEarly {
 		durable = max(durable, l.entriesDurable)
 	}
 	return max(written, durable), durable

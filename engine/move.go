@@ -98,7 +98,10 @@ func (s *shard) moveAway(j *job, l *Log, to *shard) error {
 	s.engine.redirect(m, s, &call{run: func(*job) error { passed = true; return nil }, ended: make(chan struct{})})
 	err := j.until(func() bool { return passed })
 	for err == nil && !l.atRest() {
-		if err = l.waitFlushed(j, l.next.offset); err == nil {
+		if !s.faults.moveUnflushed {
+			err = l.waitFlushed(j, l.next.offset)
+		}
+		if err == nil {
 			err = j.until(func() bool { return l.atRest() || l.usable() != nil || s.closing })
 		}
 		if s.closing && err == nil {
@@ -127,6 +130,9 @@ func (s *shard) mayMove(l *Log) error {
 
 // saveAll makes everything that the log has durable in its files, with its side state.
 func (l *Log) saveAll(j *job) error {
+	if l.shard.faults.moveUnflushed {
+		return nil
+	}
 	l.jobs++
 	defer func() { l.jobs-- }()
 	if err := l.waitFlushed(j, l.next.offset); err != nil {
@@ -156,9 +162,17 @@ func (e *Engine) redirect(m *moving, from *shard, fence *call) {
 // segments, and no job, operation or list of the shard knows it.
 func (l *Log) atRest() bool {
 	s := l.shard
-	return l.usable() == nil && l.flushed.offset == l.next.offset && l.durable == l.next.offset &&
+	return l.usable() == nil && l.flushedAll() &&
 		l.writes.count == 0 && !l.writes.queued && !l.lazy.listed && !l.isChanged &&
-		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.lock.held && !s.journal.trim.running && l.outOfJournal()
+		l.jobs == 0 && !l.metaLock.held && !l.pinned() && len(l.flushWaiters) == 0 && !s.keeper.lock.held && !s.journal.trim.running &&
+		l.inFlight == 0 && !l.ready
+}
+
+// flushedAll says that the segments have all of the log, durably, and that the journal's write-back
+// has nothing to do for it.
+func (l *Log) flushedAll() bool {
+	return l.shard.faults.moveUnflushed ||
+		l.flushed.offset == l.next.offset && l.durable == l.next.offset && l.outOfJournal()
 }
 
 // keepLog ends a move that cannot be: the log stays, and what waits elsewhere is told why.

@@ -166,7 +166,9 @@ func (l *Log) setEnd(end mark) {
 	l.space.lookAt = 0
 	l.restartRun(end)
 	l.entries = entryMarks{}
-	l.back.due = min(l.back.due, end.offset) // a trim must not wait for what was cut away
+	// What was asked of offsets that a cut took: a trim, or a flush, must not wait for it.
+	l.settleTo = min(l.settleTo, end.offset)
+	l.back.due, l.back.allowed = min(l.back.due, end.offset), backNone
 	l.noteDirty()
 }
 

@@ -2,8 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"testing"
 
+	"ringlog/engine/disk"
+	"ringlog/engine/disk/crash"
 	"ringlog/engine/segment"
 )
 
@@ -103,4 +107,23 @@ func TestFirstAppendAfterACleanStartDoesNotWaitForTheClock(t *testing.T) {
 		t.Fatalf("%d checkpoints", m.Checkpoints)
 	}
 	r.close()
+}
+
+// A log that waits for a checkpoint which the disk refuses is told so: neither
+// its producers nor a stop wait for the disk to change its mind.
+func TestAppendThatWaitsForACheckpointHearsOfItsFailure(t *testing.T) {
+	r, d := crashRig(t, LogConfig{}, nil)
+	r.fill(3, 1000)
+	r.close()
+	d = d.Kill(1)
+	r.on(d)
+	r.start()
+	r.open()
+	d.AddFault(crash.Fault{Kind: disk.Open, Path: segment.CheckpointName(0) + segment.NewSuffix, Err: syscall.EIO})
+	p := r.submit(batchOf(1, 1, 1000, 1))
+	r.settle() // moves no clock
+	if p.answered != 1 || !errors.Is(p.Appends[0].Err, ErrPoisoned) || !errors.Is(p.Appends[0].Err, syscall.EIO) {
+		t.Fatalf("answered %d times, with %v", p.answered, p.Appends[0].Err)
+	}
+	_ = r.step.Close(context.Background()) // says that something was not saved, and ends
 }

@@ -292,6 +292,7 @@ func (s *shard) submit(op *disk.Operation) { s.disk.Submit(op) }
 
 // complete hands a finished operation to what submitted it.
 func (s *shard) complete(op *disk.Operation) {
+	s.doubtFlush(op)
 	switch owner := op.Owner.(type) {
 	case *write:
 		owner.log.wrote(owner)
@@ -307,6 +308,24 @@ func (s *shard) complete(op *disk.Operation) {
 		}
 	default:
 		panic(fmt.Sprintf("engine: a finished %s has no owner", op.Kind))
+	}
+}
+
+// doubtFlush fails a flush that succeeded after a flush of everything has failed,
+// here or on another shard: what that one lost may have been what this one was for, and nobody
+// would be told a second time (rule 13).
+func (s *shard) doubtFlush(op *disk.Operation) {
+	switch op.Kind {
+	case disk.SyncFilesystem:
+		if err := op.Err; err != nil && !isClosed(err) && !s.faults.retryFailedFlush {
+			s.engine.syncFailed.CompareAndSwap(nil, &err)
+		}
+	case disk.Flush, disk.SyncDirectory:
+	default:
+		return
+	}
+	if failed := s.engine.syncFailed.Load(); failed != nil && op.Err == nil {
+		op.Err = *failed
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -80,6 +81,40 @@ func (s *Stepper) NextTimer() (at time.Duration, ok bool) {
 		}
 	}
 	return at, ok
+}
+
+// Doing calls see with what the shards are doing at this moment, for a test that counts
+// what it interrupts; of jobs that each log has only the kind.
+func (s *Stepper) Doing(see func(what string)) {
+	for _, shard := range s.shards {
+		for _, j := range shard.jobs {
+			kind, _, ofLog := strings.Cut(j.name, " ")
+			if ofLog && !strings.HasPrefix(j.name, "trim ") {
+				see(kind)
+			} else {
+				see(j.name)
+			}
+		}
+		q := &shard.journal
+		if q.writing > 0 {
+			see("writing frames")
+			if q.head > uint64(q.size) {
+				see("reusing the ring")
+			}
+		}
+		if q.flushing {
+			see("flushing the journal")
+		}
+		if q.pace.inFlight > 0 {
+			see("writing back")
+		}
+		for _, l := range shard.logs {
+			if l.way == direct {
+				see("going direct")
+				break
+			}
+		}
+	}
 }
 
 // Abandon ends the shards where they stand, as a crash does; whatever waits is

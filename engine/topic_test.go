@@ -111,6 +111,26 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// A start that is raised finds segments that are too many as well: the log then
+// begins behind the last that goes, not at the offset that was asked for.
+func TestStartIsRaisedPastSegmentsThatAreTooMany(t *testing.T) {
+	config := LogConfig{SegmentBytes: 16 << 10, RetentionBytes: 40 << 10, RetentionMillis: -1, Delete: true, FileDeleteMillis: 1}
+	r, d := crashRig(t, config, nil)
+	all := r.fill(100, 1000)
+	if err := r.step.AdvanceStart(context.Background(), r.id, 2); err != nil {
+		t.Fatal(err)
+	}
+	r.settle()
+	for range 2 {
+		start := r.log.Frontiers().Start
+		r.expect(all[start/2:], r.readAll(start))
+		if start <= 2 {
+			t.Fatalf("the log begins at %d: nothing was too many, so the test tests nothing", start)
+		}
+		d = r.again(d, 5)
+	}
+}
+
 // Scenario 47: records from the future pin neither their segment nor those after it.
 func TestFutureTimestampsDoNotPinSegments(t *testing.T) {
 	config := LogConfig{SegmentBytes: 16 << 10, RetentionMillis: 10_000, Delete: true}

@@ -86,7 +86,16 @@ func (q *commitJournal) runTrim(j *job, position uint64) error {
 	}
 	for _, l := range logs {
 		if l.failed != nil && l.closed == nil && s.err == nil {
-			if err := q.spill(j, l); err != nil {
+			// What is read back has to be there first.
+			if err := j.until(func() bool { return l.inFlight == 0 || s.err != nil }); err != nil {
+				return err
+			}
+			if s.err != nil {
+				break
+			}
+			if s.faults.forgetSpill {
+				l.entries = entryMarks{}
+			} else if err := q.spill(j, l); err != nil {
 				return err
 			}
 		}

@@ -25,6 +25,7 @@ type logWrites struct {
 	last      *write
 	count     int
 	tailBlock bool // a write of the block that is not full is in flight: nothing else starts
+	limited   bool // the next one waits for a checkpoint with a higher limit
 	queued    bool // in shard.writable
 }
 
@@ -116,6 +117,7 @@ func (l *Log) mayWrite(idle bool) (full, tail, ok bool) {
 // submitWrites starts as many writes as are worth it now.
 func (l *Log) submitWrites() {
 	w := &l.writes
+	w.limited = false
 	idle := w.count == 0
 	for l.failed == nil && l.closed == nil && w.chunk != nil && w.count < plan.WritesMax && (!w.tailBlock || l.shard.faults.overlapTailBlock) {
 		full, tail, ok := l.mayWrite(idle)
@@ -146,6 +148,7 @@ func (l *Log) submitWrites() {
 			return
 		}
 		if from+bytes > c.segment.limit && !l.shard.faults.ignoreLimit {
+			w.limited = true
 			l.shard.keeper.wantCheckpoint(l.shard)
 			return
 		}

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Installs, by package name, the clients that the end-to-end tests drive the
-# broker with. Does nothing when they are there.
+# broker with, and what makes the file systems whose power is cut. Does nothing
+# when they are there.
 set -euo pipefail
 
 missing=()
-for tool in kcat; do
-  command -v "$tool" >/dev/null || missing+=("$tool")
-done
+need() { # command, package
+  command -v "$1" >/dev/null || missing+=("$2")
+}
+need kcat kcat
+if [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ]; then # nobody else may mount
+  need mkfs.ext4 e2fsprogs
+  need mkfs.xfs xfsprogs
+fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

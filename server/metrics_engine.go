@@ -40,7 +40,9 @@ var engineMetrics = []metric{
 	{"engine_relaxed_appends_total", "Batches for topics whose flush.messages is above 1.", counter, func(s *sample) float64 { return float64(s.engine.RelaxedAppends) }},
 	{"engine_dirty_bytes", "Bytes of batches that are in memory and in no segment yet.", gauge, func(s *sample) float64 { return float64(s.engine.DirtyBytes) }},
 	{"engine_write_back_bytes_total", "Bytes written to segments after the commit journal had made them durable, in whole blocks.", counter, func(s *sample) float64 { return float64(s.engine.BackBytes) }},
-	{"engine_write_amplification", "Bytes that the device was given for each byte of a batch, since the start; 0 before the first.", gauge, func(s *sample) float64 { return ratio(s.engine.DeviceBytes(), s.engine.AppendBytes) }},
+	{"engine_write_amplification", "Bytes that the device was given for each byte of a batch, since the start, without the zeros that prepare space; 0 before the first.", gauge, func(s *sample) float64 {
+		return ratio(s.engine.DeviceBytes()-s.engine.PreparedBytes, s.engine.AppendBytes)
+	}},
 	{"engine_spills_total", "Files with journal entries of one log that were put aside because its segments could not take them.", counter, func(s *sample) float64 { return float64(s.engine.Spills) }},
 	{"engine_poisoned_shards", "Shards that take no more records after a failure of their commit journal or file system.", gauge, func(s *sample) float64 { return float64(s.engine.PoisonedShards) }},
 

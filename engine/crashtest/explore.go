@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,8 +22,9 @@ type Config struct {
 	// are always one.
 	Shards int
 
-	// JournalBytes is the size of each shard's commit journal; 0 is none.
-	JournalBytes int64
+	// Journal says that engines have a commit journal: each life another, or none. The
+	// first one of a script with a Quiet part always has the smallest there is.
+	Journal bool
 
 	// Broken is a rule that the engine does not keep, to test the test; 0 is none.
 	Broken rule.Rule
@@ -55,6 +57,8 @@ type Config struct {
 
 	// Rot is how many bits are flipped after the script, one at a time.
 	Rot int
+	// RotRing flips them while the journal's ring holds what the segments do not.
+	RotRing bool
 
 	// Trace keeps what happened, for a failure's report.
 	Trace bool
@@ -62,11 +66,12 @@ type Config struct {
 
 // Result is what an exploration did.
 type Result struct {
-	Points  int   // crashes recovered from
-	Depths  []int // the same by depth: [0] in the script, [1] in a recovery from one of those, ...
-	Acked   int   // appends acknowledged in the script
-	States  int   // of the disk, seen in the script
-	Derived int   // frontiers that package model derived, and found no lower than published
+	Points  int            // crashes recovered from
+	Depths  []int          // the same by depth: [0] in the script, [1] in a recovery from one of those, ...
+	Acked   int            // appends acknowledged in the script
+	States  int            // of the disk, seen in the script
+	Derived int            // frontiers that package model derived, and found no lower than published
+	Doing   map[string]int // Points by what the engine was doing when it crashed; one may count for several
 	Failure *Failure
 }
 
@@ -110,7 +115,7 @@ func Explore(config Config) (result Result) {
 		config:      config,
 		dice:        rand.New(rand.NewPCG(config.Seed, 2)),
 		submissions: newSubmissions(),
-		result:      Result{Depths: make([]int, config.Depth+1)},
+		result:      Result{Depths: make([]int, config.Depth+1), Doing: make(map[string]int)},
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -240,6 +245,7 @@ func (x *explorer) branch(l *life, d *crash.Disk, kill bool) error {
 	marked, submitted := len(x.trace), len(x.submissions.all)
 	x.result.Points++
 	x.result.Depths[l.depth]++
+	l.countDoing(x.result.Doing)
 	// What a kill leaves of a disk that came out of a power cut is no more than
 	// what the cut left, until a recovery has flushed it.
 	next := x.newLife(d, l.expectations(), l.depth+1, kill && (l.recovered || l.killed))
@@ -291,6 +297,24 @@ func (x *explorer) drawShards() int {
 		return 1
 	}
 	return min(1+x.dice.IntN(2*x.config.Shards), x.config.Shards)
+}
+
+// drawJournal draws how large the journal of a life is: none, the smallest, or twice that.
+func (x *explorer) drawJournal(depth int) int64 {
+	switch {
+	case !x.config.Journal:
+		return 0
+	case x.config.Quiet > 0 && depth == 0 && !x.looking:
+		return journalBytes
+	}
+	return [...]int64{0, journalBytes, journalBytes, journalBytes, 2 * journalBytes, 2 * journalBytes}[x.dice.IntN(6)]
+}
+
+// newStore makes the secret of a data directory from the seed.
+func (x *explorer) newStore() (store [16]byte) {
+	binary.LittleEndian.PutUint64(store[:], x.config.Seed)
+	binary.LittleEndian.PutUint64(store[8:], x.draw())
+	return store
 }
 
 func (x *explorer) draw() uint64 { return x.dice.Uint64() }

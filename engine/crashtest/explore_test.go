@@ -3,10 +3,14 @@ package crashtest
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ringlog/engine"
 	"ringlog/engine/internal/rule"
@@ -101,27 +105,78 @@ var movePlan = plan{"moves", func(seed uint64) Config {
 
 var movePairs = MovePairs()
 
-// journalOf makes a plan of one: the same with a commit journal, so small that it is
-// trimmed and begins again.
+// plans is all of them.
+func plans() []plan {
+	base := []plan{movePlan, pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
+	all := append([]plan(nil), base...)
+	for _, p := range base {
+		all = append(all, shardsOf(p), journalOf(p), journalOf(shardsOf(p)))
+	}
+	for _, p := range []plan{journalPairPlan, framePlan, trimPlan, trimDeepPlan, trimFailPlan} {
+		all = append(all, p, shardsOf(p))
+	}
+	return append(all, ringRotPlan)
+}
+
+// journalOf makes a plan of one: the same scripts on engines that have a commit journal, of
+// another size in each life, or none.
 func journalOf(p plan) plan {
 	return plan{p.name + "-journal", func(seed uint64) Config {
 		config := p.config(seed)
-		config.JournalBytes = 128 << 10
+		config.Journal = true
 		return config
 	}}
 }
 
-// plans is all of them.
-func plans() []plan {
-	all := []plan{movePlan, pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
-	for _, p := range all[1:] {
-		all = append(all, shardsOf(p))
+// ringScenes are what a pair of operations acts on when there is a journal: a ring
+// that is empty, one that is half full, one that was just trimmed, and one that has wrapped.
+var ringScenes = func() []Script {
+	logs := Script{{Append, false}, {Create, true}, {Create, true}, {Append, true}, {Roll, true}}
+	more := func(ops ...Op) Script { return append(logs[:len(logs):len(logs)], ops...) }
+	flood, age := Op{Flood, true}, Op{Age, true}
+	return []Script{
+		more(age), more(flood, Op{Append, false}), more(flood, Op{Roll, false}, flood, age, Op{Append, true}),
+		more(flood, flood, flood, flood, Op{AppendBig, false}),
 	}
-	for _, p := range all[:len(all):len(all)] {
-		all = append(all, journalOf(p))
+}()
+
+var journalPairs = JournalPairs()
+
+// journalPairPlan: every sequence of two operations in every scene, and every state that the
+// disk is in meanwhile.
+var journalPairPlan = plan{"trim-pairs", func(seed uint64) Config {
+	scene := ringScenes[seed%uint64(len(ringScenes))]
+	pair := journalPairs[seed/uint64(len(ringScenes))%uint64(len(journalPairs))]
+	return Config{
+		Seed: seed, Script: append(scene[:len(scene):len(scene)], pair...), Journal: true, Shards: 1 + int(seed/7%2),
+		Quiet: len(scene), Chance: 0.5, Cuts: 1, Kills: 0.3, Exhaustive: *exhaustiveFlag, Depth: 3, Nested: 0.0015, Observed: 0.02,
 	}
-	return all
-}
+}}
+
+// trimPlan: the ring wraps several times while logs roll, move, are cut and deleted.
+var trimPlan = plan{"trims", func(seed uint64) Config {
+	return Config{Seed: seed, Script: trimTheme.script(seed, 24), Journal: true, Chance: 0.02, Cuts: 1, Kills: 0.5, Depth: 3, Nested: 0.001, Observed: 0.05}
+}}
+
+// framePlan: frames on their way, and one crash after another.
+var framePlan = plan{"frames", func(seed uint64) Config {
+	return Config{Seed: seed, Script: frameTheme.script(seed, 12), Journal: true, Chance: 0.06, Cuts: 1, Kills: 0.2, Depth: 2, Nested: 0.0005, Observed: 0.02}
+}}
+
+// trimDeepPlan: the same with most crashes inside recoveries.
+var trimDeepPlan = plan{"trims-deep", func(seed uint64) Config {
+	return Config{Seed: seed, Script: trimTheme.script(seed, 14), Journal: true, Chance: 0.004, Cuts: 1, Kills: 1, Depth: 3, Nested: 0.004, Observed: 0.02}
+}}
+
+// trimFailPlan: the same on a disk that fails.
+var trimFailPlan = plan{"trims-fail", func(seed uint64) Config {
+	return Config{Seed: seed, Script: failTheme.script(seed, 24), Journal: true, Chance: 0.02, Cuts: 1, Kills: 0.3, Depth: 3, Nested: 0.001, Observed: 0.05}
+}}
+
+// ringRotPlan: flipped bits while the ring holds what the segments do not.
+var ringRotPlan = plan{"ring-rot", func(seed uint64) Config {
+	return Config{Seed: seed, Script: themes[0].script(seed, 12), Journal: true, Depth: 2, Rot: 60, RotRing: true}
+}}
 
 // explore runs one exploration.
 func (p plan) explore(seed uint64, broken rule.Rule, trace bool) Result {
@@ -147,6 +202,7 @@ type totals struct {
 	sync.Mutex
 	scripts, states, points, acked, derived int
 	depths                                  []int
+	doing                                   map[string]int
 }
 
 func (s *totals) add(r Result) {
@@ -157,6 +213,12 @@ func (s *totals) add(r Result) {
 	s.points += r.Points
 	s.acked += r.Acked
 	s.derived += r.Derived
+	if s.doing == nil {
+		s.doing = make(map[string]int)
+	}
+	for what, n := range r.Doing {
+		s.doing[what] += n
+	}
 	for depth, n := range r.Depths {
 		if depth == len(s.depths) {
 			s.depths = append(s.depths, 0)
@@ -166,8 +228,12 @@ func (s *totals) add(r Result) {
 }
 
 func (s *totals) String() string {
-	return fmt.Sprintf("%d scripts, %d states of the disk, %d crashes recovered from (%d in scripts, %d in their recoveries, %d in the recoveries of those), %d appends acknowledged in scripts, %d frontiers derived",
-		s.scripts, s.states, s.points, s.depths[0], s.depths[1], s.depths[2], s.acked, s.derived)
+	var doing strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(s.doing)) {
+		fmt.Fprintf(&doing, "; %s %d", what, s.doing[what])
+	}
+	return fmt.Sprintf("%d scripts, %d states of the disk, %d crashes recovered from (%d in scripts, %d in their recoveries, %d in the recoveries of those), %d appends acknowledged in scripts, %d frontiers derived%s",
+		s.scripts, s.states, s.points, s.depths[0], s.depths[1], s.depths[2], s.acked, s.derived, doing.String())
 }
 
 // sweep explores the seeds from first on, count of them, on all processors.
@@ -252,6 +318,59 @@ func TestScriptsOfSeveralShards(t *testing.T) {
 			t.Log(kind(shardsOf(p)).sweep(t, *firstFlag, count))
 		}
 	}
+}
+
+// The journal, beside all of the above: the same scripts on engines that have one, of another
+// size in each life, or none; every pair of operations on a ring that is empty, half
+// full, just trimmed or has wrapped; and scripts in which it is trimmed all the time.
+func TestScriptsWithAJournal(t *testing.T) {
+	base := []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
+	var all totals
+	for _, p := range base {
+		all.sweep(t, journalOf(p), 8)
+		all.sweep(t, journalOf(shardsOf(p)), 3)
+	}
+	for _, s := range []struct {
+		plan  plan
+		seeds uint64
+	}{
+		{journalPairPlan, 24}, {framePlan, 60}, {trimPlan, 40}, {trimDeepPlan, 20}, {trimFailPlan, 60},
+		{shardsOf(trimPlan), 16}, {shardsOf(trimDeepPlan), 6}, {shardsOf(trimFailPlan), 20},
+	} {
+		all.sweep(t, s.plan, s.seeds)
+	}
+	t.Log("all: ", &all)
+	if want := 50_000; share(uint64(want)) == uint64(want) && *seedsFlag == 0 && all.doing[withJournal] < want {
+		t.Errorf("%d crashes were of engines with a journal, want %d", all.doing[withJournal], want)
+	}
+}
+
+// Rules 4, 5 and 9: a flipped bit in the ring, or anywhere else while the ring holds what the
+// segments do not, is noticed, but in the last commit (see life.excuse).
+func TestFlippedBitsBesideARing(t *testing.T) {
+	var all totals
+	all.sweep(t, ringRotPlan, 40)
+	t.Log(&all)
+}
+
+// sweep adds what a plan finds from the first seed on: count of them, or as many
+// as the flags say.
+func (s *totals) sweep(t *testing.T, p plan, count uint64) {
+	t.Helper()
+	if *seedsFlag > 0 {
+		count = *seedsFlag
+	} else {
+		count = share(count)
+	}
+	began := time.Now()
+	sum := p.sweep(t, *firstFlag, count)
+	t.Logf("%s, %v: %v", p.name, time.Since(began).Round(time.Millisecond), sum)
+	s.merge(sum)
+}
+
+func (s *totals) merge(other *totals) {
+	s.add(Result{Doing: other.doing, Depths: other.depths, States: other.states, Points: other.points, Acked: other.acked, Derived: other.derived})
+	s.scripts += other.scripts - 1
 }
 
 // share is how much of count a run does: the race detector makes it slow and

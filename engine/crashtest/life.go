@@ -23,6 +23,8 @@ const (
 	checkpointInterval = 5 * time.Second
 	retentionInterval  = 5 * time.Minute
 	poolBytes          = 1 << 20
+	journalBytes       = 128 << 10             // the smallest there is
+	trimAge            = 11 * time.Second      // a second more than the oldest entry may become
 	tick               = 20 * time.Microsecond // that the clock moves at each look at it
 	startMillis        = 1_700_000_000_000
 )
@@ -32,12 +34,13 @@ const turnsMax = 20_000
 
 // life is one run of an engine, from its start on what a crash left to its end.
 type life struct {
-	x       *explorer
-	disk    *crash.Disk // the first shard's; the others have its siblings
-	shards  int
-	stepper *engine.Stepper
-	pools   *pools // nil before start and after end
-	dice    *rand.Rand
+	x            *explorer
+	disk         *crash.Disk // the first shard's; the others have its siblings
+	shards       int
+	journalBytes int64 // of each shard's journal, 0 for none
+	stepper      *engine.Stepper
+	pools        *pools // nil before start and after end
+	dice         *rand.Rand
 
 	depth  int  // how many crashes inside recoveries lie above it; 0 is the run itself
 	killed bool // what it starts from is a kill, not a power cut
@@ -45,7 +48,8 @@ type life struct {
 
 	flushFailures []*crash.Fault // the rules by which flushes fail
 
-	recovered bool // every log is open and compared
+	recovered bool   // every log is open and compared
+	op        OpKind // that is performed, in a script
 
 	observer *model.Observer // nil in a life that is not observed
 
@@ -55,6 +59,7 @@ type life struct {
 	logs       []*logLife
 	unanswered int
 	acked      int
+	idle       int // looks in a row at an engine whose disks had nothing to do
 }
 
 // logLife is one log in one life.
@@ -73,7 +78,7 @@ type producer struct {
 
 // newLife prepares a life on what is on d, for logs that are expected there.
 func (x *explorer) newLife(d *crash.Disk, expected []expectation, depth int, killed bool) *life {
-	l := &life{x: x, disk: d, shards: x.drawShards(), depth: depth, killed: killed}
+	l := &life{x: x, disk: d, shards: x.drawShards(), journalBytes: x.drawJournal(depth), depth: depth, killed: killed}
 	l.dice = rand.New(rand.NewPCG(x.draw(), 7))
 	for _, e := range expected {
 		l.logs = append(l.logs, &logLife{expectation: e})
@@ -93,13 +98,14 @@ func (l *life) expectations() []expectation {
 // start runs an engine on the disk.
 func (l *life) start() error {
 	l.pools = l.x.takePools()
-	l.x.note(l, "an engine of %d shards", l.shards)
+	l.x.note(l, "an engine of %d shards, with journals of %d bytes", l.shards, l.journalBytes)
 	options := engine.Options{
 		OpenDisk:           l.openDisk(),
 		Shards:             l.shards,
-		JournalBytes:       l.x.config.JournalBytes,
 		Tail:               l.pools.tail,
 		Cold:               l.pools.cold,
+		JournalBytes:       l.journalBytes,
+		NewStore:           l.x.newStore,
 		CheckpointInterval: checkpointInterval,
 		RetentionInterval:  retentionInterval,
 		NowMillis:          func() int64 { return startMillis + (l.clock + l.wall).Milliseconds() },
@@ -126,7 +132,7 @@ func (l *life) openDisk() func() (disk.Disk, error) {
 		l.observer = newObserver(l.disk)
 	}
 	return func() (disk.Disk, error) {
-		p := &probe{Disk: next, look: l.look, number: number, observer: l.observer, published: l.holdPublished}
+		p := &probe{Disk: next, look: l.look, progress: l.progress, number: number, observer: l.observer, published: l.holdPublished}
 		number++
 		if p.Disk == nil {
 			p.Disk = l.disk.Sibling()
@@ -137,6 +143,32 @@ func (l *life) openDisk() func() (disk.Disk, error) {
 		}
 		return p, nil
 	}
+}
+
+// withJournal is what countDoing counts when there is a journal, whatever is done.
+const withJournal = "in all with a journal"
+
+// countDoing counts what the engine is doing when it is about to crash.
+func (l *life) countDoing(doing map[string]int) {
+	if l.journalBytes > 0 {
+		doing[withJournal]++
+	}
+	switch {
+	case l.stepper == nil && l.depth > 0:
+		doing["starting again"]++ // journals are read and merged, checkpoints and rings made
+		return
+	case l.stepper == nil:
+		doing["starting"]++
+		return
+	case !l.recovered:
+		doing["opening logs"]++
+	case l.depth == 0:
+		switch l.op {
+		case Truncate, Move, Delete, Create, Retain, AdvanceStart, Restart:
+			doing[opNames[l.op]]++
+		}
+	}
+	l.stepper.Doing(func(what string) { doing[what]++ })
 }
 
 // traceOperation notes an operation that changed something and finished.
@@ -189,6 +221,26 @@ func (l *life) look() error {
 		}
 	}
 	return l.x.at(l)
+}
+
+// idleMax is how many looks in a row may find an engine that waits for an answer and
+// no disk that has anything to do.
+const idleMax = 2_000
+
+// progress counts looks that find nothing. A clock may be what is waited for.
+func (l *life) progress(busy bool) error {
+	if l.idle++; busy {
+		l.idle = 0
+	}
+	if l.idle%100 == 99 && l.stepper != nil {
+		if at, ok := l.stepper.NextTimer(); ok {
+			l.clock = max(l.clock, at)
+		}
+	}
+	if l.idle > idleMax {
+		return l.x.fail(errors.New("no progress: the engine waits and its disks have nothing to do"))
+	}
+	return nil
 }
 
 // until drives the engine until condition holds.

@@ -21,6 +21,7 @@ const logsMax = 4
 // is another one after a restart.
 func (l *life) perform(op Op) (*life, error) {
 	l.x.note(l, "── %s", op)
+	l.op = op.Kind
 	var err error
 	switch op.Kind {
 	case Restart:
@@ -38,6 +39,14 @@ func (l *life) perform(op Op) (*life, error) {
 		l.pester()
 	case Fail:
 		l.failDisk()
+	case Flood:
+		err = l.flood()
+	case Age:
+		l.clock += trimAge
+		err = l.turns(1)
+	case Pass:
+		l.clock += [...]time.Duration{time.Millisecond, 60 * time.Millisecond, 700 * time.Millisecond, 4 * time.Second}[l.dice.IntN(4)]
+		err = l.turns(1)
 	default:
 		if g := l.pick(); g != nil {
 			err = l.performOn(g, op.Kind)
@@ -110,6 +119,36 @@ func (l *life) performOn(g *logLife, kind OpKind) error {
 		return l.delete(g)
 	case Move:
 		return l.move(g)
+	}
+	return nil
+}
+
+// floodBytes is about what one Flood sends: with the blocks that frames fill up it is
+// a third of the smallest journal.
+const floodBytes = 28 << 10
+
+// flood sends small batches to all logs, few at a time, so that many frames become of
+// them, and sometimes many at once, so that several frames are on their way together.
+func (l *life) flood() error {
+	burst := 0
+	for sent := 0; sent < floodBytes; {
+		g := l.pick()
+		if g == nil {
+			return nil
+		}
+		valueBytes := 200 + l.dice.IntN(2400)
+		sent += valueBytes
+		l.produce(g, l.dice.IntN(3), 1, valueBytes)
+		if burst > 0 {
+			burst--
+			continue
+		}
+		if l.dice.IntN(8) == 0 {
+			burst = 10
+		}
+		if err := l.turns(l.dice.IntN(3)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -352,12 +391,26 @@ func (l *life) failDisk() {
 		{Kind: disk.Rename, Err: syscall.EIO, Times: 1},
 		{Kind: disk.Open, Err: syscall.EMFILE, Times: 1},
 	}
+	if l.journalBytes > 0 {
+		const ring, segments = "shard-*.journal*", "*/*"
+		failures = append(failures,
+			crash.Fault{Kind: disk.Write, Path: segments, Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: disk.Write, Path: segments, Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: disk.Write, Path: segments, Err: syscall.ENOSPC, Times: 3},
+			crash.Fault{Kind: disk.Write, Path: ring, Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: disk.Flush, Path: ring, Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: disk.SyncFilesystem, Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: disk.Read, Path: ring, Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: 0, Path: "*.spill*", Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: 0, Path: "shard-*.checkpoint*", Err: syscall.EIO, Times: 1},
+		)
+	}
 	failure := failures[l.dice.IntN(len(failures))]
 	failure.Probability = 0.5
 	rule := l.disk.AddFault(failure)
 	switch failure.Kind {
-	case disk.Flush, disk.SyncFilesystem, disk.SyncDirectory:
+	case 0, disk.Flush, disk.SyncFilesystem, disk.SyncDirectory:
 		l.flushFailures = append(l.flushFailures, rule)
 	}
-	l.x.note(l, "the disk is about to fail: %s with %v", failure.Kind, failure.Err)
+	l.x.note(l, "the disk is about to fail: %s of %q with %v", failure.Kind, failure.Path, failure.Err)
 }

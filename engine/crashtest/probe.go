@@ -14,8 +14,10 @@ import (
 // engine has handed something over and before it learns what completed.
 type probe struct {
 	*crash.Disk
-	look  func() error             // called at each state; an error ends the disk
-	trace func(op *disk.Operation) // called for each operation that finished; nil is not at all
+	look func() error // called at each state; an error ends the disk
+	// progress is told, each time, whether the disk has something to do or to tell.
+	progress func(busy bool) error
+	trace    func(op *disk.Operation) // called for each operation that finished; nil is not at all
 
 	number    int             // of the disk, among those of the engine
 	observer  *model.Observer // is told what the engine does and learns; nil in lives that are not observed
@@ -53,6 +55,9 @@ func (p *probe) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk
 		}
 		if err == nil {
 			err = p.look()
+		}
+		if err == nil {
+			err = p.progress(len(finished) > known || p.Disk.InFlight() > 0)
 		}
 		if err != nil || len(finished) > before || timeout == 0 || p.Disk.InFlight() == 0 {
 			return finished, err

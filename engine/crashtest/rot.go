@@ -9,13 +9,22 @@ import (
 	"ringlog/engine"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
+	"ringlog/engine/journal"
+	"ringlog/engine/segment"
 	"ringlog/record"
 )
 
 // rot closes l in order, so that a checkpoint vouches for everything, and then
 // flips bits: at rest in any file, or in what a read returns. A flipped bit may
-// cost an error; it must not be served, and no log may shrink in silence.
+// cost an error; it must not be served, and no log may shrink in silence, but as
+// far as excuse goes.
 func (x *explorer) rot(l *life) error {
+	inRing := x.config.RotRing && l.journalBytes > 0
+	if inRing {
+		if err := l.fillRing(); err != nil {
+			return err
+		}
+	}
 	epochs := make(map[*submission]int32)
 	for _, g := range l.logs {
 		if g.log == nil {
@@ -28,22 +37,28 @@ func (x *explorer) rot(l *life) error {
 			return err
 		}
 	}
-	if err := l.stepper.Close(context.Background()); err != nil {
-		return fmt.Errorf("close: %w", err)
+	if !inRing {
+		if err := l.stepper.Close(context.Background()); err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
 	}
 	for range x.config.Rot {
 		x.result.Points++
 		marked := len(x.trace)
-		d := l.disk.Kill(x.draw())
-		next := x.newLife(d, l.expectations(), 1, true)
+		d, killed := l.disk.Kill(x.draw()), true
+		if inRing && x.dice.IntN(2) == 0 {
+			d, killed = l.disk.Crash(x.draw()), false
+		}
+		next := x.newLife(d, l.expectations(), 1, killed)
 		next.clock, next.wall = l.clock, l.wall
-		inReads := x.dice.IntN(4) == 0
-		if !inReads {
-			if err := next.spoil(); err != nil {
+		look := rotten{inReads: x.dice.IntN(4) == 0, epochs: epochs}
+		if !look.inReads {
+			var err error
+			if look.excused, err = next.spoil(); err != nil {
 				return err
 			}
 		}
-		err := next.lookAtRot(inReads, epochs)
+		err := next.lookAtRot(&look)
 		if endErr := next.end(); err == nil {
 			err = endErr
 		}
@@ -55,18 +70,121 @@ func (x *explorer) rot(l *life) error {
 	return nil
 }
 
-// spoil flips one bit at rest.
-func (l *life) spoil() error {
+// rotten is what is known of a disk with a flipped bit.
+type rotten struct {
+	inReads bool // it is flipped in what reads return, once the logs are open
+	epochs  map[*submission]int32
+	excused map[engine.LogID]int64 // where a log may end that says nothing
+}
+
+// fillRing has everything that was appended vouched for by a checkpoint, and then
+// appends what only the journal holds: each append by itself, or several in a commit.
+func (l *life) fillRing() error {
+	if err := l.settle(); err != nil {
+		return err
+	}
+	l.clock += checkpointInterval
+	if err := l.turns(1); err != nil {
+		return err
+	}
+	if err := l.settle(); err != nil {
+		return err
+	}
+	for range 4 + l.dice.IntN(12) {
+		g := l.pick()
+		if g == nil {
+			return nil
+		}
+		l.produce(g, l.dice.IntN(3), 1, l.dice.IntN(1500))
+		if err := l.turns(l.dice.IntN(3)); err != nil {
+			return err
+		}
+		if l.dice.IntN(3) > 0 {
+			if err := l.settle(); err != nil {
+				return err
+			}
+		}
+	}
+	return l.settle()
+}
+
+// excuse says which logs may lose something in silence when a bit flips at offset of
+// a ring, and from where on. It is what assumption 4 of docs/durability.md comes to:
+//
+//   - A frame that some other frame or the checkpoint calls flushed has a witness.
+//     Whatever happens to it is noticed: nothing is excused.
+//   - A frame without a witness was written by the last commit before the crash (a
+//     commit is one flush, of one frame or of a few), or is not flushed at all. When
+//     it is not whole it cannot be told from one that was torn, and where it lies the
+//     journal ends: it and the frames behind it, which have no witness either.
+//
+// Nothing else is excused: no bit of a segment that a checkpoint or a later entry
+// vouches for, none of the checkpoint, none of the ring's head.
+func (l *life) excuse(name string, offset int64) (map[engine.LogID]int64, error) {
+	shard, kind, ok := segment.ParseShardName(name)
+	if !ok || kind != segment.JournalKind || offset < segment.RingHeadBytes {
+		return nil, nil
+	}
+	content, err := l.disk.ReadFile(segment.CheckpointName(shard))
+	if err != nil {
+		return nil, err
+	}
+	checkpoint, err := segment.DecodeCheckpoint(content)
+	if err != nil {
+		return nil, err
+	}
+	ring, err := l.disk.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var hit uint64
+	witnessed := checkpoint.Flushed
+	var frames []journal.Frame
+	for at := segment.RingHeadBytes; at < len(ring); {
+		f, err := journal.Parse(ring[at:], checkpoint.Store)
+		if err != nil || f.Run != checkpoint.Run {
+			at += max(f.Bytes(), journal.BlockBytes)
+			continue
+		}
+		if int(offset) >= at && int(offset) < at+f.Bytes() {
+			hit = f.Sequence
+		} else {
+			witnessed = max(witnessed, f.Flushed)
+		}
+		frames = append(frames, f)
+		at += f.Bytes()
+	}
+	if hit <= witnessed {
+		return nil, nil
+	}
+	excused := make(map[engine.LogID]int64)
+	for i := range frames {
+		for k := range frames[i].Len() {
+			e, _, _ := frames[i].At(k)
+			id := engine.LogID(e.LogID)
+			if end, ok := excused[id]; frames[i].Sequence >= hit && (!ok || e.FirstOffset < end) {
+				excused[id] = e.FirstOffset
+			}
+		}
+	}
+	return excused, nil
+}
+
+// spoil flips one bit at rest, and returns what that excuses.
+func (l *life) spoil() (map[engine.LogID]int64, error) {
 	var files []string
 	for _, name := range l.disk.List() {
 		if !strings.HasSuffix(name, "/") {
 			files = append(files, name)
 		}
+		if l.x.config.RotRing && strings.HasSuffix(name, ".journal") {
+			files = append(files, name, name, name, name)
+		}
 	}
 	name := files[l.dice.IntN(len(files))]
 	content, err := l.disk.ReadFile(name)
 	if err != nil || len(content) == 0 {
-		return err
+		return nil, err
 	}
 	used := len(content) // prepared space behind the last byte is not interesting
 	for used > 1 && content[used-1] == 0 {
@@ -74,10 +192,14 @@ func (l *life) spoil() error {
 	}
 	offset, mask := l.dice.Int64N(int64(used)), byte(1)<<l.dice.IntN(8)
 	l.x.note(l, "flip %#x at %d of %s", mask, offset, name)
-	return l.disk.Corrupt(name, offset, mask)
+	excused, err := l.excuse(name, offset)
+	if err != nil {
+		return nil, err
+	}
+	return excused, l.disk.Corrupt(name, offset, mask)
 }
 
-func (l *life) lookAtRot(inReads bool, epochs map[*submission]int32) error {
+func (l *life) lookAtRot(look *rotten) error {
 	if err := l.start(); err != nil {
 		return fmt.Errorf("start on a rotten disk: %w", err)
 	}
@@ -85,7 +207,7 @@ func (l *life) lookAtRot(inReads bool, epochs map[*submission]int32) error {
 		if g.created != done || g.deleted != never {
 			continue
 		}
-		if err := l.lookAtRotten(g, inReads, epochs); err != nil {
+		if err := l.lookAtRotten(g, look); err != nil {
 			return fmt.Errorf("%s on a rotten disk: %w", g.label, err)
 		}
 	}
@@ -93,7 +215,7 @@ func (l *life) lookAtRot(inReads bool, epochs map[*submission]int32) error {
 }
 
 // lookAtRotten opens one log and reads as far as it goes.
-func (l *life) lookAtRotten(g *logLife, inReads bool, epochs map[*submission]int32) error {
+func (l *life) lookAtRotten(g *logLife, look *rotten) error {
 	ctx := context.Background()
 	log, err := l.stepper.Open(ctx, l.spec(g))
 	if err != nil {
@@ -103,14 +225,21 @@ func (l *life) lookAtRotten(g *logLife, inReads bool, epochs map[*submission]int
 	if err != nil {
 		return err
 	}
+	promised := g.must
+	if l.killed {
+		promised = g.mustKill
+	}
+	if end, ok := look.excused[g.id]; ok {
+		promised = min(promised, end)
+	}
 	if status.Err != nil {
 		if err := onlyCorrupt(status.Err); err != nil {
 			return err
 		}
-	} else if f := log.Frontiers(); f.HighWatermark < g.mustKill {
-		return fmt.Errorf("it ends at %d and says nothing: [%d, %d) was promised to survive", f.HighWatermark, f.HighWatermark, g.mustKill)
+	} else if f := log.Frontiers(); f.HighWatermark < promised {
+		return fmt.Errorf("it ends at %d and says nothing: [%d, %d) was promised to survive", f.HighWatermark, f.HighWatermark, promised)
 	}
-	if inReads {
+	if look.inReads {
 		l.disk.AddFault(crash.Fault{Kind: disk.Read, Effect: crash.FlipBit, Probability: 0.3})
 	}
 	known := make(map[int64]*submission, len(g.placed))
@@ -122,8 +251,8 @@ func (l *life) lookAtRotten(g *logLife, inReads bool, epochs map[*submission]int
 		if b != known[batch.BaseOffset()] {
 			return fmt.Errorf("batch %d is served at %d, where it is not", b.number, batch.BaseOffset())
 		}
-		if epoch := batch.LeaderEpoch(); epoch != epochs[b] {
-			return fmt.Errorf("batch %d is served under leader epoch %d, and was appended under %d", b.number, epoch, epochs[b])
+		if epoch := batch.LeaderEpoch(); epoch != look.epochs[b] {
+			return fmt.Errorf("batch %d is served under leader epoch %d, and was appended under %d", b.number, epoch, look.epochs[b])
 		}
 		return nil
 	})

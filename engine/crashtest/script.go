@@ -58,6 +58,12 @@ const (
 	Fail
 	// Move brings a log to another shard, when there are several.
 	Move
+	// Flood sends many small batches to all logs: about a third of a small journal.
+	Flood
+	// Age lets the oldest entry of the journal get old, so that it is trimmed.
+	Age
+	// Pass lets some time go by, less than that.
+	Pass
 
 	opKinds
 )
@@ -66,6 +72,7 @@ var opNames = [opKinds]string{
 	Append: "append", AppendBig: "append big", Roll: "roll", Flush: "flush", Truncate: "truncate", Retain: "retain",
 	AdvanceStart: "advance start", Checkpoint: "checkpoint", Create: "create", Delete: "delete", Restart: "restart",
 	Retry: "retry", Read: "read", Kill: "kill", Cut: "cut", Pester: "pester", Fail: "fail", Move: "move",
+	Flood: "flood", Age: "age", Pass: "pass",
 }
 
 // String returns the operation as scripts show it; a dot says that it settles.
@@ -107,6 +114,22 @@ func MovePairs() []Script {
 	for kind := range enumerated {
 		for _, settle := range []bool{false, true} {
 			pairs = append(pairs, Script{{kind, settle}, {Move, true}}, Script{{Move, settle}, {kind, true}})
+		}
+	}
+	return pairs
+}
+
+// JournalPairs returns every sequence of two operations, those that concern the
+// journal among them, with the first one settled and not.
+func JournalPairs() []Script {
+	kinds := []OpKind{Flood, Age, Move}
+	for kind := range enumerated {
+		kinds = append(kinds, kind)
+	}
+	var pairs []Script
+	for _, first := range kinds {
+		for _, second := range kinds {
+			pairs = append(pairs, Script{{first, false}, {second, true}}, Script{{first, true}, {second, true}})
 		}
 	}
 	return pairs
@@ -156,10 +179,32 @@ var themes = [...]theme{
 	},
 }
 
+// The themes of scripts around the journal.
+var (
+	// The ring is filled, trimmed and wraps while logs come, go, roll, move and are cut.
+	trimTheme = theme{
+		Flood: 30, Append: 12, AppendBig: 4, Age: 6, Pass: 10, Roll: 8, Truncate: 7, Retain: 2, AdvanceStart: 2, Checkpoint: 2,
+		Create: 5, Delete: 3, Move: 5, Restart: 2, Kill: 5, Cut: 5, Retry: 3, Pester: 5,
+	}
+	// Frames are on their way, and soon after a crash there is another one.
+	frameTheme = theme{
+		Flood: 14, Append: 24, AppendBig: 6, Age: 3, Roll: 5, Truncate: 5, Create: 6, Cut: 14, Kill: 4, Restart: 3, Pester: 3,
+	}
+	// The same on a disk that fails.
+	failTheme = theme{
+		Flood: 24, Append: 12, AppendBig: 4, Age: 6, Pass: 8, Roll: 6, Truncate: 3, Checkpoint: 2,
+		Create: 5, Delete: 1, Move: 2, Restart: 6, Kill: 3, Cut: 3, Pester: 3, Fail: 14,
+	}
+)
+
 // Random draws a script of length operations; the theme goes by the seed.
 func Random(seed uint64, length int) Script {
+	return themes[seed%uint64(len(themes))].script(seed, length)
+}
+
+// script draws length operations.
+func (weights theme) script(seed uint64, length int) Script {
 	dice := rand.New(rand.NewPCG(seed, 1))
-	weights := themes[seed%uint64(len(themes))]
 	total := 0
 	for _, weight := range weights {
 		total += weight

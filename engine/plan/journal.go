@@ -149,7 +149,7 @@ func (p Pace) InFlightMax() int64 {
 	case percent >= trimFrom || p.Trimming:
 		return 512 << 10
 	}
-	return 1
+	return 64 << 10 // one large piece at a time, or a few small ones
 }
 
 // Burst bounds the allowance that gathers while nothing is written back.

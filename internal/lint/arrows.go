@@ -40,6 +40,7 @@ var arrows = []arrow{
 	{"client/...", []string{"record", "buffer"}, "the client is a library of its own: it shares the batch format and nothing else"},
 	{"perf/commit/...", []string{"perf", "engine/...", "replica", "record", "buffer"}, "the storage engine is measured with the replica that a broker gives it, and nothing above"},
 	{"perf/...", []string{"client", "record", "buffer", "engine/disk/..."}, "a load generator sees what a client and a disk see"},
+	{"internal/cuttest/...", []string{"engine", "replica", "record", "internal/..."}, "power is cut under the engine with the replica that it will run, and nothing above"},
 	{"internal/...", []string{"internal/..."}, "internal helps everybody and knows nobody"},
 	{"server/...", everyone, ""},
 	{"cmd/...", everyone, ""},

@@ -60,11 +60,46 @@ const (
 	// KeepSideState: a truncation leaves the replica what it knew of the batches
 	// that it cut away (rule 12).
 	KeepSideState
+	// MoveUnflushed: a log changes its shard before all of it is flushed to its
+	// segments (rule 17).
+	MoveUnflushed
 	// ForgetCut: the state "cutting" is not recorded (rule 7).
 	ForgetCut
 	// RecycleBeforeManifest: a segment is reused before the manifest forgets it
 	// (rule 8).
 	RecycleBeforeManifest
+	// DirectInFlight: a log goes direct while entries of it are in flight (rule 3).
+	DirectInFlight
+	// LeaveDirectEarly: entries begin where segment writes end that are not flushed
+	// (rule 3).
+	LeaveDirectEarly
+	// TrimUnwritten: a trim does not wait for write-back (rule 8).
+	TrimUnwritten
+	// TrimBeforeSync: a trim does not flush what it wrote back (rule 14).
+	TrimBeforeSync
+	// TrimByWritten: the checkpoint lets go of entries that are written back and not
+	// flushed (rule 8).
+	TrimByWritten
+	// ReuseBeforeCheckpoint: the ring is reused before the checkpoint lets go of it
+	// (rule 8).
+	ReuseBeforeCheckpoint
+	// KeepRun: a restart does not raise the run (rule 5).
+	KeepRun
+	// ApplyDropped: frames behind the journal's end are merged (rule 5).
+	ApplyDropped
+	// TrustDamage: a damaged frame that was flushed condemns nobody (rule 5).
+	TrustDamage
+	// ApplyOlderGen: entries of an older generation are merged (rule 9).
+	ApplyOlderGen
+	// SkipGaps: entries are merged behind a gap (rule 9).
+	SkipGaps
+	// ForgetSpill: the entries of a log that failed are not put aside when the ring is
+	// trimmed (rule 13).
+	ForgetSpill
+	// ClaimFlushed: a frame calls others flushed that are only written (rule 4).
+	ClaimFlushed
+	// CheckpointAhead: the checkpoint records more than what is durable (rule 9).
+	CheckpointAhead
 
 	end
 )
@@ -78,8 +113,22 @@ var names = [end]string{
 	KeepLeftovers: "keep leftovers", TrustCheckpointEnd: "trust checkpoint end",
 	OpenBeforeFlush: "open before flush", FlushActiveOnly: "flush active only", TrustNames: "trust names",
 	IgnoreLimit: "ignore limit", OverlapTailBlock: "overlap tail block", SealBeforeFlush: "seal before flush",
-	TrustIndex: "trust index", KeepSideState: "keep side state", ForgetCut: "forget cut",
+	TrustIndex: "trust index", KeepSideState: "keep side state", MoveUnflushed: "move unflushed", ForgetCut: "forget cut",
 	RecycleBeforeManifest: "recycle before manifest",
+	DirectInFlight:        "direct in flight",
+	LeaveDirectEarly:      "leave direct early",
+	TrimUnwritten:         "trim unwritten",
+	TrimBeforeSync:        "trim before sync",
+	TrimByWritten:         "trim by written",
+	ReuseBeforeCheckpoint: "reuse before checkpoint",
+	KeepRun:               "keep run",
+	ApplyDropped:          "apply dropped",
+	TrustDamage:           "trust damage",
+	ApplyOlderGen:         "apply older gen",
+	SkipGaps:              "skip gaps",
+	ForgetSpill:           "forget spill",
+	ClaimFlushed:          "claim flushed",
+	CheckpointAhead:       "checkpoint ahead",
 }
 
 // String names the rule.
