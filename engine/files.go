@@ -50,17 +50,26 @@ func (c *fileCache) opened(f *segmentFile, file disk.File) {
 	c.link(f)
 }
 
-// trim closes the files that were used longest ago, down to the bound.
+// trimLooks is how many files one open looks at for one that can be closed. A look at all
+// would be one at ten thousand for each open when as many logs are busy (measured: half of
+// the time of a shard whose 10,000 logs get an append each).
+const trimLooks = 32
+
+// trim closes files that were used longest ago, down to the bound. One that is in
+// use counts as just used.
 func (c *fileCache) trim(j *job) error {
-	for f := c.oldest; f != nil && c.count > c.max; {
-		following := f.lruNext
-		if !f.inUse() {
+	for range trimLooks {
+		f := c.oldest
+		switch {
+		case c.count <= c.max:
+			return nil
+		case f.inUse():
+			c.touch(f)
+		default:
 			if err := c.close(j, f); err != nil {
 				return err
 			}
-			following = c.oldest // anything may have changed
 		}
-		f = following
 	}
 	return nil
 }
