@@ -2,7 +2,9 @@ package killtest
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +12,7 @@ import (
 )
 
 var (
-	killsFlag = flag.Int("kills", 3, "how often the broker is killed, for each kind of disk")
+	killsFlag = flag.Int("kills", 6, "how often the broker is killed, for each kind of disk and number of partitions")
 	seedFlag  = flag.Uint64("seed", 0, "seed of the schedule; 0 draws one")
 )
 
@@ -26,26 +28,44 @@ func TestKillOnTheRing(t *testing.T) {
 	if ringlogtest.RingRefused() {
 		t.Skip(ringRefused)
 	}
-	testKill(t, "uring")
+	testKill(t, "uring", subjects())
 }
 
-func TestKillOnThePortableDisk(t *testing.T) { testKill(t, "portable") }
+func TestKillOnThePortableDisk(t *testing.T) { testKill(t, "portable", subjects()) }
 
-func testKill(t *testing.T, io string) {
+// TestKillManyPartitions kills what commits of many partitions share: with the
+// journal, which is small so that it goes round and is trimmed between two kills,
+// and without it. Scenarios 16, 17 and 35 of docs/reliability.md.
+func TestKillManyPartitions(t *testing.T) {
+	if ringlogtest.RingRefused() {
+		t.Skip(ringRefused)
+	}
+	for _, of := range []struct {
+		partitions int32
+		journal    string
+	}{{1, "8MiB"}, {384, "8MiB"}, {2000, "8MiB"}, {384, "0"}} {
+		t.Run(fmt.Sprintf("%d partitions journal %s", of.partitions, of.journal), func(t *testing.T) {
+			testKill(t, "uring", []*subject{wide(of.partitions)}, "--journal-bytes", of.journal)
+		})
+	}
+}
+
+// testKill kills a broker that has some subjects, again and again.
+func testKill(t *testing.T, io string, subjects []*subject, flags ...string) {
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("schedule: -args -kills=%d -seed=%d", *killsFlag, seed)
+	t.Logf("again: go test ./internal/killtest -v -run '%s' -args -kills=%d -seed=%d", t.Name(), *killsFlag, seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	broker := ringlogtest.Start(t, ringlogtest.Options{IO: io})
-	subjects := subjects()
+	broker := ringlogtest.Start(t, ringlogtest.Options{IO: io, Flags: flags})
 	for i, s := range subjects {
 		s.create(t, broker.Address, int32(10*i))
 	}
 	watch(t, broker.Address, subjects)
 
+	var starts []time.Duration
 	for kills := 0; kills < *killsFlag && !t.Failed(); {
 		load := startLoad(t, subjects, random)
 		pause(t, 20*time.Millisecond, 500*time.Millisecond, random)
@@ -58,7 +78,9 @@ func testKill(t *testing.T, io string) {
 			broker.Kill()
 			kills++
 		}
+		began := time.Now()
 		broker.Restart()
+		starts = append(starts, time.Since(began))
 		pause(t, 0, 100*time.Millisecond, random)
 		load.finish()
 		// And now and then it is stopped as it should be, which must not be less safe.
@@ -66,18 +88,24 @@ func testKill(t *testing.T, io string) {
 			broker.Stop()
 			broker.Restart()
 		}
-		for _, s := range subjects {
-			s.read(t, broker.Address)
-			s.check(t)
-		}
+		readAndCheck(t, broker.Address, subjects)
 	}
 	for _, s := range subjects {
 		s.reread()
-		s.read(t, broker.Address)
+	}
+	readAndCheck(t, broker.Address, subjects)
+	broker.Stop()
+	slices.Sort(starts)
+	t.Logf("%d kills: %s; a start after a kill takes %s, at worst %s", *killsFlag, totals(subjects),
+		starts[len(starts)/2].Round(time.Millisecond), starts[len(starts)-1].Round(time.Millisecond))
+}
+
+func readAndCheck(t *testing.T, address string, subjects []*subject) {
+	t.Helper()
+	for _, s := range subjects {
+		s.read(t, address)
 		s.check(t)
 	}
-	broker.Stop()
-	t.Logf("%d kills: %s", *killsFlag, totals(subjects))
 }
 
 // pause lets the load run for a random time. It waits for nothing: the moment

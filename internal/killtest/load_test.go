@@ -61,6 +61,14 @@ func subjects() []*subject {
 	}
 }
 
+// wide returns the default promise, for a topic of many partitions.
+func wide(partitions int32) *subject {
+	return &subject{
+		topic: "wide", partitions: partitions, retries: true,
+		options: []kgo.Opt{kgo.StopProducerOnDataLossDetected()},
+	}
+}
+
 // newClient returns a client that is back soon after the broker is.
 func newClient(t *testing.T, address string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()

@@ -79,6 +79,8 @@ func Load(fsys fs.FS) (*Tree, error) {
 		switch {
 		case err != nil:
 			return err
+		case name == ".git" && !entry.IsDir():
+			return nil // where a linked work tree has its repository: a path of the machine
 		case entry.IsDir():
 			if slices.Contains(skippedDirectories, name) {
 				return fs.SkipDir
