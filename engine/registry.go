@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 )
@@ -10,8 +11,8 @@ type registry struct {
 	mu struct {
 		sync.RWMutex
 		logs    map[LogID]*Log
-		unknown []LogID          // directories that nobody opened, in order of their names
-		closing map[LogID]string // while the engine closes: the labels of those that are not at rest
+		unknown map[LogID]struct{} // directories that nobody opened
+		closing map[LogID]string   // while the engine closes: the labels of those that are not at rest
 	}
 }
 
@@ -29,7 +30,7 @@ func (r *registry) add(l *Log) {
 		r.mu.logs = make(map[LogID]*Log)
 	}
 	r.mu.logs[l.id] = l
-	r.dropLocked(l.id)
+	delete(r.mu.unknown, l.id)
 }
 
 func (r *registry) remove(id LogID) {
@@ -63,32 +64,31 @@ func (r *registry) rested(id LogID) {
 	delete(r.mu.closing, id)
 }
 
-// dropLocked takes id out of the unknown ones. REQUIRES: mu.
-func (r *registry) dropLocked(id LogID) {
-	for i, other := range r.mu.unknown {
-		if other == id {
-			r.mu.unknown = append(r.mu.unknown[:i:i], r.mu.unknown[i+1:]...)
-			return
-		}
-	}
-}
-
 func (r *registry) setUnknown(ids []LogID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.unknown = ids
+	r.mu.unknown = make(map[LogID]struct{}, len(ids))
+	for _, id := range ids {
+		r.mu.unknown[id] = struct{}{}
+	}
 }
 
 func (r *registry) dropUnknown(id LogID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dropLocked(id)
+	delete(r.mu.unknown, id)
 }
 
+// unknown returns the directories that nobody opened, in order of their names.
 func (r *registry) unknown() []LogID {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return append([]LogID(nil), r.mu.unknown...)
+	ids := make([]LogID, 0, len(r.mu.unknown))
+	for id := range r.mu.unknown {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b LogID) int { return bytes.Compare(a[:], b[:]) })
+	return ids
 }
 
 // Unknown implements API.
