@@ -36,9 +36,13 @@ func plansFor(broken rule.Rule) []plan {
 		return []plan{ringRotPlan}
 	case rule.ForgetSpill:
 		return []plan{trimFailPlan}
+	case rule.ReuseBeforeCheckpoint, rule.DirectInFlight:
+		return []plan{slowPlan}
+	case rule.TrimByWritten, rule.TrimBeforeSync:
+		return []plan{trimPlan}
 	}
 	if broken >= rule.DirectInFlight {
-		return []plan{trimPlan}
+		return []plan{framePlan}
 	}
 	return []plan{randomPlan}
 }
