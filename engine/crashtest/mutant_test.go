@@ -30,7 +30,7 @@ func plansFor(broken rule.Rule) []plan {
 		return []plan{deepPlan}
 	case rule.MoveUnflushed:
 		return []plan{journalOf(movePlan)}
-	case rule.FlushCoversInFlight, rule.AcknowledgeWritten:
+	case rule.FlushCoversInFlight, rule.AcknowledgeWritten, rule.FlushOneFile:
 		return []plan{randomPlan, trimPlan}
 	case rule.TrustDamage:
 		return []plan{ringRotPlan}
