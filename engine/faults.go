@@ -28,7 +28,6 @@ type faults struct {
 	trustNames            bool // rule 9: recovery builds on names that it did not make durable
 	directInFlight        bool // rule 3: a log goes direct while entries of it are in flight
 	leaveDirectEarly      bool // rule 3: entries begin where segment writes end that are not flushed
-	trimUnwritten         bool // rule 8: a trim does not wait for write-back
 	trimBeforeSync        bool // rule 14: a trim does not flush what it wrote back
 	trimByWritten         bool // rule 8: the checkpoint lets go of entries that are written back and not flushed
 	reuseBeforeCheckpoint bool // rule 8: the ring is reused before the checkpoint lets go of it
@@ -78,7 +77,6 @@ func (f *faults) of(r rule.Rule) *bool {
 		rule.RecycleBeforeManifest: &f.recycleBeforeManifest,
 		rule.DirectInFlight:        &f.directInFlight,
 		rule.LeaveDirectEarly:      &f.leaveDirectEarly,
-		rule.TrimUnwritten:         &f.trimUnwritten,
 		rule.TrimBeforeSync:        &f.trimBeforeSync,
 		rule.TrimByWritten:         &f.trimByWritten,
 		rule.ReuseBeforeCheckpoint: &f.reuseBeforeCheckpoint,

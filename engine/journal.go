@@ -188,8 +188,16 @@ func (l *Log) restartRun(at mark) {
 // route puts what a log has to write on its way.
 func (l *Log) route() {
 	q := &l.shard.journal
-	if !q.enabled() || l.way == direct {
+	if !q.enabled() {
 		l.submitWrites()
+		return
+	}
+	if l.way == direct {
+		l.submitWrites()
+		if l.writes.chunk == nil {
+			l.directAll = false // there is nothing that it could write
+		}
+		l.leaveDirect() // when it had nothing left to write, nothing else comes back here
 		return
 	}
 	if l.failed != nil || l.closed != nil {

@@ -168,14 +168,18 @@ func (t *logTail) cleaned(l *Log) {
 	}
 }
 
-// settle makes everything evictable after the log has failed: nothing that is
-// dirty will ever be written, and readers do not see it.
+// settle makes evictable what is, after the log has failed: nothing that is dirty will
+// ever be written. What readers may see and only the journal has stays in memory until the log
+// is closed (rule 13): it is no more than the ring had of it.
 func (t *logTail) settle(l *Log) {
 	if l.writes.count > 0 {
 		return // the disk still reads from the chunks; wrote comes back here
 	}
 	l.writes.chunk = nil
 	for _, c := range t.held() {
+		if c.nextOffset > l.completed.offset && c.baseOffset < l.highWatermark {
+			return // those behind it stay too: a tail has no holes
+		}
 		l.shard.tail.makeClean(c)
 	}
 }

@@ -72,17 +72,15 @@ func (q *commitJournal) runTrim(j *job, position uint64) error {
 			q.pace.demand(l, l.journaled.offset)
 		}
 	}
-	if !s.faults.trimUnwritten {
-		at := 0 // those before it are done
-		err := j.until(func() bool {
-			for at < len(logs) && (logs[at].completed.offset >= logs[at].back.due || logs[at].usable() != nil) {
-				at++
-			}
-			return at == len(logs) || s.err != nil
-		})
-		if err != nil {
-			return err
+	at := 0 // those before it are done
+	err := j.until(func() bool {
+		for at < len(logs) && (logs[at].completed.offset >= logs[at].back.due || logs[at].usable() != nil) {
+			at++
 		}
+		return at == len(logs) || s.err != nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, l := range logs {
 		if l.failed != nil && l.closed == nil && s.err == nil {

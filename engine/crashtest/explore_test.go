@@ -112,7 +112,7 @@ func plans() []plan {
 	for _, p := range base {
 		all = append(all, shardsOf(p), journalOf(p), journalOf(shardsOf(p)))
 	}
-	for _, p := range []plan{journalPairPlan, framePlan, trimPlan, trimDeepPlan, trimFailPlan} {
+	for _, p := range []plan{journalPairPlan, framePlan, slowPlan, trimPlan, trimDeepPlan, trimFailPlan} {
 		all = append(all, p, shardsOf(p))
 	}
 	return append(all, ringRotPlan)
@@ -161,6 +161,11 @@ var trimPlan = plan{"trims", func(seed uint64) Config {
 // framePlan: frames on their way, and one crash after another.
 var framePlan = plan{"frames", func(seed uint64) Config {
 	return Config{Seed: seed, Script: frameTheme.script(seed, 12), Journal: true, Chance: 0.06, Cuts: 1, Kills: 0.2, Depth: 2, Nested: 0.0005, Observed: 0.02}
+}}
+
+// slowPlan: the ring comes round while the checkpoint that lets go of it is still on its way.
+var slowPlan = plan{"slow", func(seed uint64) Config {
+	return Config{Seed: seed, Script: slowTheme.script(seed, 20), Journal: true, Chance: 0.02, Cuts: 1, Kills: 0.5, Depth: 2, Nested: 0.0005, Observed: 0.02}
 }}
 
 // trimDeepPlan: the same with most crashes inside recoveries.
@@ -334,7 +339,7 @@ func TestScriptsWithAJournal(t *testing.T) {
 		plan  plan
 		seeds uint64
 	}{
-		{journalPairPlan, 24}, {framePlan, 60}, {trimPlan, 40}, {trimDeepPlan, 20}, {trimFailPlan, 60},
+		{journalPairPlan, 24}, {framePlan, 60}, {slowPlan, 40}, {trimPlan, 40}, {trimDeepPlan, 20}, {trimFailPlan, 60},
 		{shardsOf(trimPlan), 16}, {shardsOf(trimDeepPlan), 6}, {shardsOf(trimFailPlan), 20},
 	} {
 		all.sweep(t, s.plan, s.seeds)

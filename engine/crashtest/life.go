@@ -34,13 +34,14 @@ const turnsMax = 20_000
 
 // life is one run of an engine, from its start on what a crash left to its end.
 type life struct {
-	x            *explorer
-	disk         *crash.Disk // the first shard's; the others have its siblings
-	shards       int
-	journalBytes int64 // of each shard's journal, 0 for none
-	stepper      *engine.Stepper
-	pools        *pools // nil before start and after end
-	dice         *rand.Rand
+	x             *explorer
+	disk          *crash.Disk // the first shard's; the others have its siblings
+	shards        int
+	journalBytes  int64 // of each shard's journal, 0 for none
+	filesFlushMax int   // 1: two files are flushed by a flush of everything; 0 is the default
+	stepper       *engine.Stepper
+	pools         *pools // nil before start and after end
+	dice          *rand.Rand
 
 	depth  int  // how many crashes inside recoveries lie above it; 0 is the run itself
 	killed bool // what it starts from is a kill, not a power cut
@@ -80,6 +81,9 @@ type producer struct {
 func (x *explorer) newLife(d *crash.Disk, expected []expectation, depth int, killed bool) *life {
 	l := &life{x: x, disk: d, shards: x.drawShards(), journalBytes: x.drawJournal(depth), depth: depth, killed: killed}
 	l.dice = rand.New(rand.NewPCG(x.draw(), 7))
+	if l.dice.IntN(3) == 0 {
+		l.filesFlushMax = 1
+	}
 	for _, e := range expected {
 		l.logs = append(l.logs, &logLife{expectation: e})
 	}
@@ -105,6 +109,7 @@ func (l *life) start() error {
 		Tail:               l.pools.tail,
 		Cold:               l.pools.cold,
 		JournalBytes:       l.journalBytes,
+		FilesFlushMax:      l.filesFlushMax,
 		NewStore:           l.x.newStore,
 		CheckpointInterval: checkpointInterval,
 		RetentionInterval:  retentionInterval,

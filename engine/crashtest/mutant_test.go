@@ -30,15 +30,19 @@ func plansFor(broken rule.Rule) []plan {
 		return []plan{deepPlan}
 	case rule.MoveUnflushed:
 		return []plan{journalOf(movePlan)}
-	case rule.FlushCoversInFlight, rule.AcknowledgeWritten:
+	case rule.FlushCoversInFlight, rule.AcknowledgeWritten, rule.FlushOneFile:
 		return []plan{randomPlan, trimPlan}
 	case rule.TrustDamage:
 		return []plan{ringRotPlan}
 	case rule.ForgetSpill:
 		return []plan{trimFailPlan}
+	case rule.ReuseBeforeCheckpoint, rule.DirectInFlight:
+		return []plan{slowPlan}
+	case rule.TrimByWritten, rule.TrimBeforeSync:
+		return []plan{trimPlan}
 	}
 	if broken >= rule.DirectInFlight {
-		return []plan{trimPlan}
+		return []plan{framePlan}
 	}
 	return []plan{randomPlan}
 }

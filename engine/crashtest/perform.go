@@ -364,7 +364,13 @@ func (l *life) outcome(killed bool) (*crash.Disk, bool) {
 
 // pester makes the disk slow and short, which it may be.
 func (l *life) pester() {
-	switch l.dice.IntN(3) {
+	ways := 3
+	if l.journalBytes > 0 {
+		ways = 4
+	}
+	switch l.dice.IntN(ways) {
+	case 3: // meanwhile the ring must not be used as if it were there
+		l.disk.AddFault(crash.Fault{Path: "shard-*.checkpoint*", Effect: crash.Delay, Times: 10, Completions: 20 + l.dice.IntN(100)})
 	case 0:
 		l.disk.AddFault(crash.Fault{Kind: disk.Write, Effect: crash.Short, Probability: 0.5, Times: 10})
 	case 1:
@@ -401,6 +407,8 @@ func (l *life) failDisk() {
 			crash.Fault{Kind: disk.Flush, Path: ring, Err: syscall.EIO, Times: 1},
 			crash.Fault{Kind: disk.SyncFilesystem, Err: syscall.EIO, Times: 1},
 			crash.Fault{Kind: disk.Read, Path: ring, Err: syscall.EIO, Times: 1},
+			crash.Fault{Kind: disk.Rename, Path: "shard-*.checkpoint*", Err: syscall.EIO, Times: 3},
+			crash.Fault{Kind: disk.Rename, Path: "shard-*.checkpoint*", Err: syscall.EIO, Times: 3},
 			crash.Fault{Kind: 0, Path: "*.spill*", Err: syscall.EIO, Times: 1},
 			crash.Fault{Kind: 0, Path: "shard-*.checkpoint*", Err: syscall.EIO, Times: 1},
 		)

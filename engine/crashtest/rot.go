@@ -170,6 +170,18 @@ func (l *life) excuse(name string, offset int64) (map[engine.LogID]int64, error)
 	return excused, nil
 }
 
+// inFrame returns an offset in the header or the batches of the first frame at or behind
+// an offset of a ring: there is less of that than of everything else.
+func (l *life) inFrame(ring []byte, offset int64) int64 {
+	at := max(offset&^(disk.BlockBytes-1), segment.RingHeadBytes)
+	for ; at+disk.BlockBytes <= int64(len(ring)); at += disk.BlockBytes {
+		if string(ring[at:at+4]) == "RLjf" {
+			return at + l.dice.Int64N(256)
+		}
+	}
+	return offset
+}
+
 // spoil flips one bit at rest, and returns what that excuses.
 func (l *life) spoil() (map[engine.LogID]int64, error) {
 	var files []string
@@ -191,6 +203,9 @@ func (l *life) spoil() (map[engine.LogID]int64, error) {
 		used--
 	}
 	offset, mask := l.dice.Int64N(int64(used)), byte(1)<<l.dice.IntN(8)
+	if l.x.config.RotRing && strings.HasSuffix(name, ".journal") && l.dice.IntN(3) > 0 {
+		offset = l.inFrame(content, offset)
+	}
 	l.x.note(l, "flip %#x at %d of %s", mask, offset, name)
 	excused, err := l.excuse(name, offset)
 	if err != nil {

@@ -190,6 +190,8 @@ var (
 	frameTheme = theme{
 		Flood: 14, Append: 24, AppendBig: 6, Age: 3, Roll: 5, Truncate: 5, Create: 6, Cut: 14, Kill: 4, Restart: 3, Pester: 3,
 	}
+	// Much comes while the disk is slow, or fails at what makes room.
+	slowTheme = theme{Flood: 30, Append: 8, Pester: 6, Fail: 6, Create: 6, Roll: 3, Cut: 4, Kill: 3, Restart: 2}
 	// The same on a disk that fails.
 	failTheme = theme{
 		Flood: 24, Append: 12, AppendBig: 4, Age: 6, Pass: 8, Roll: 6, Truncate: 3, Checkpoint: 2,

@@ -73,8 +73,6 @@ const (
 	// LeaveDirectEarly: entries begin where segment writes end that are not flushed
 	// (rule 3).
 	LeaveDirectEarly
-	// TrimUnwritten: a trim does not wait for write-back (rule 8).
-	TrimUnwritten
 	// TrimBeforeSync: a trim does not flush what it wrote back (rule 14).
 	TrimBeforeSync
 	// TrimByWritten: the checkpoint lets go of entries that are written back and not
@@ -117,7 +115,6 @@ var names = [end]string{
 	RecycleBeforeManifest: "recycle before manifest",
 	DirectInFlight:        "direct in flight",
 	LeaveDirectEarly:      "leave direct early",
-	TrimUnwritten:         "trim unwritten",
 	TrimBeforeSync:        "trim before sync",
 	TrimByWritten:         "trim by written",
 	ReuseBeforeCheckpoint: "reuse before checkpoint",
