@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"ringlog/buffer"
@@ -78,6 +79,7 @@ type frame struct {
 	err      error        // of one of them
 	buffer   []byte       // from commitJournal.buffers; nil once it is written
 	sequence uint64
+	flushBy  time.Duration // when it is to be flushed at the latest
 	entries  []framed
 	written  bool
 	next     *frame
@@ -137,6 +139,8 @@ type commitJournal struct {
 
 	flush        disk.Operation
 	flushing     bool
+	flushBy      time.Duration // when one of the frames is to be flushed at the latest
+	flushTimer   timer
 	flushCovers  uint64
 	flushStarted time.Duration
 
@@ -273,7 +277,7 @@ func (s *shard) buildFrames() {
 // buildFrame fills one frame from the logs that are ready, first come first served.
 func (q *commitJournal) buildFrame() {
 	f := q.newFrame()
-	f.sequence = q.sequence
+	f.sequence, f.flushBy = q.sequence, q.shard.now+plan.RelaxedFlushAge
 	q.builder.Begin(f.buffer)
 	taken := 0
 	for _, l := range q.ready {
@@ -330,6 +334,7 @@ func (q *commitJournal) addEntry(f *frame, l *Log) bool {
 	l.way = journaling
 	l.inFlight++
 	l.entries.push(entryMark{end: l.next.offset, sequence: f.sequence})
+	f.flushBy = min(f.flushBy, l.flushBy())
 	f.entries = append(f.entries, framed{log: l, gen: l.gen, end: l.next.offset})
 	if l.journaled.total-l.writes.submitted.total >= plan.BackBytesMin {
 		q.pace.add(l)
@@ -374,6 +379,10 @@ func (q *commitJournal) submit(f *frame, data []byte) {
 	s.counters.frames.Add(1)
 	s.counters.frameEntries.Add(int64(len(f.entries)))
 	s.counters.frameBytes.Add(int64(len(data)))
+	if q.first == f {
+		q.flushBy = f.flushBy
+	}
+	q.flushBy = min(q.flushBy, f.flushBy)
 	q.pace.frameAt, q.pace.idleTurns = s.now, 0
 	q.trim.expectAge(s)
 	for i := range f.ops {
@@ -458,13 +467,40 @@ func (q *commitJournal) rewrite(w *frameWrite) bool {
 	return true
 }
 
-// startJournalFlush flushes what is written, if no flush is in flight. It
+// flushBy is until when an entry of the log is to be flushed: at once, but of a
+// relaxed log when flush.messages and flush.ms say so, or somebody waits for it.
+func (l *Log) flushBy() time.Duration {
+	s := l.shard
+	if !l.config.relaxed() || l.lazy.wanted || l.next.offset-l.durable >= l.config.FlushMessages {
+		return s.now
+	}
+	if l.config.FlushMillis > 0 {
+		return s.now + time.Duration(l.config.FlushMillis)*time.Millisecond
+	}
+	return s.now + plan.RelaxedFlushAge
+}
+
+// flushNow sees that what is written is flushed: somebody waits for more than the
+// log's configuration asks for.
+func (q *commitJournal) flushNow() { q.flushBy = 0 }
+
+// expire only makes the shard turn: a flush is due.
+func (q *commitJournal) expire(*shard) {}
+
+// startJournalFlush flushes what is written, if no flush is in flight and one is due. It
 // covers the frames whose write, and that of all before them, had completed (rule 2).
 func (s *shard) startJournalFlush() {
 	q := &s.journal
 	if q.flushing || q.writtenTo <= q.flushedTo || s.err != nil {
 		return
 	}
+	if q.flushBy > s.now {
+		if q.flushTimer.index == 0 {
+			s.timers.set(&q.flushTimer, q.flushBy, q)
+		}
+		return
+	}
+	s.timers.clear(&q.flushTimer)
 	q.flushing, q.flushCovers, q.flushStarted = true, q.writtenTo, s.now
 	if s.faults.flushCoversInFlight {
 		q.flushCovers = q.sequence - 1
@@ -496,6 +532,10 @@ func (q *commitJournal) flushed() {
 			e.log.entryDurable(e)
 		}
 		q.release(f)
+	}
+	q.flushBy = math.MaxInt64
+	for f := q.first; f != nil; f = f.next {
+		q.flushBy = min(q.flushBy, f.flushBy)
 	}
 }
 

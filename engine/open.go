@@ -40,6 +40,9 @@ func (s *shard) openLog(j *job, spec LogSpec, create bool) (*Log, error) {
 	l.jobs++
 	err := l.open(j, create)
 	l.jobs--
+	if err == nil && s.err != nil { // it has failed meanwhile
+		err = fmt.Errorf("%w: %w", ErrPoisoned, s.err)
+	}
 	if err != nil {
 		l.closed = fmt.Errorf("%w: %s", ErrClosed, l.label)
 		l.giveUp(j)

@@ -261,6 +261,9 @@ func (l *Log) advanceStart(j *job, offset int64) error {
 func (s *shard) deleteLog(j *job, l *Log) error {
 	s.opening[l.id] = true
 	defer delete(s.opening, l.id)
+	// Until its name is gone, durably, a crash brings it back: with all that it had.
+	s.leaving = append(s.leaving, l)
+	defer func() { s.leaving = without(s.leaving, l) }()
 	l.shut(ErrClosed)
 	s.engine.registry.remove(l.id)
 	delete(s.names, l.id)

@@ -54,6 +54,7 @@ type shard struct {
 	watchers  []*job // in job.until
 
 	logs     []*Log // open ones, in order of opening
+	leaving  []*Log // being deleted: closed, and not durably gone
 	writable []*Log // have bytes to write and may write them now
 	changed  []*Log // have frontiers to report at the end of the turn
 	starved  []*Log // wait for memory, first come first served

@@ -123,6 +123,7 @@ func (l *Log) waitDurable(j *job, offset int64) error {
 			return err
 		}
 		l.lazy.wanted = true
+		l.shard.journal.flushNow()
 		l.flushWaiters = append(l.flushWaiters, j)
 		if err := j.park(); err != nil {
 			return err

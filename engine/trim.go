@@ -120,9 +120,11 @@ func (q *commitJournal) runTrim(j *job, position uint64) error {
 // frame when none does.
 func (q *commitJournal) oldest() uint64 {
 	oldest := q.sequence
-	for _, l := range q.shard.logs {
-		if l.entries.count > 0 {
-			oldest = min(oldest, l.entries.front().sequence)
+	for _, logs := range [...][]*Log{q.shard.logs, q.shard.leaving} {
+		for _, l := range logs {
+			if l.entries.count > 0 {
+				oldest = min(oldest, l.entries.front().sequence)
+			}
 		}
 	}
 	return oldest
@@ -176,11 +178,15 @@ func (q *commitJournal) trimAll(j *job) error {
 			break
 		}
 		// What waits for a frame goes first: it would need another round.
-		if err := j.until(func() bool { return len(q.ready) == 0 && q.first == nil || s.err != nil }); err != nil {
+		err := j.until(func() bool {
+			q.flushNow()
+			return len(q.ready) == 0 && q.first == nil || s.err != nil
+		})
+		if err != nil {
 			return err
 		}
 		q.trim.running = true
-		err := q.runTrim(j, q.head)
+		err = q.runTrim(j, q.head)
 		q.trim.running = false
 		if err != nil {
 			return err

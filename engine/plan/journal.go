@@ -69,6 +69,10 @@ const (
 	trimTo   = 20 // and ends
 	stopFrom = 80 // appends wait
 
+	// RelaxedFlushAge is how old the journal's entries of relaxed logs become before they are
+	// flushed for their own sake: seldom enough to cost nothing.
+	RelaxedFlushAge = 100 * time.Millisecond
+
 	// TrimAge is how old the oldest entry becomes before a trim begins anyway: it bounds
 	// what an idle shard keeps in memory, and what a start has to merge.
 	TrimAge = 10 * time.Second
