@@ -134,7 +134,7 @@ const (
 // of one producer there is: the next one is about to come.
 func (p *pacer) quiet(s *shard) bool {
 	q := &s.journal
-	return q.first == nil && (s.now-p.frameAt >= quietTime || p.idleTurns >= quietTurns)
+	return q.writing == 0 && !q.flushing && (s.now-p.frameAt >= quietTime || p.idleTurns >= quietTurns)
 }
 
 // spent says whether nothing more may be written now.
