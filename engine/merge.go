@@ -177,12 +177,17 @@ func (m *merging) condemn(r *ring, damage journal.Range) {
 	}
 	for _, id := range suspects {
 		g := m.of(id)
-		if g.last.ring == r && g.last.sequence >= damage.To || r.spares(damage, g) || g.problem != nil {
+		if r.spares(damage, g) || g.problem != nil {
 			continue
 		}
-		g.problem = &segment.CorruptError{
+		problem := &segment.CorruptError{
 			File:   segment.JournalName(r.shard),
 			Reason: fmt.Sprintf("frames %d to %d are damaged, and may have held the log's last batches", damage.From, damage.To-1),
+		}
+		if g.last.ring == r && g.last.sequence >= damage.To {
+			g.doubt = problem // until that later entry follows
+		} else {
+			g.problem = problem
 		}
 	}
 }

@@ -20,6 +20,7 @@ type merge struct {
 	highest int64        // highest D that an entry of the log's generation recorded
 	last    place        // where its last entry was found
 	problem error        // why the log cannot be proven complete, or nil
+	doubt   error        // why it cannot be, unless all of its entries follow; or nil
 	gone    bool         // the log was deleted
 	scanned []scanned    // what the scan found, as far as entries overlap it
 	from    int64        // the scan began at this offset
@@ -114,9 +115,25 @@ func (g *merge) runLog(j *job, l *Log, manifest *segment.Manifest) error {
 	return g.conclude(j, l, &r)
 }
 
+// resolve decides a doubt when the log's end is known: an entry that does not follow says that
+// something between is missing, and it may have been acknowledged. (Its D may not tell: D
+// waits for the names of segments.) Without damage such a gap is of batches that never were.
+func (g *merge) resolve(gen uint64, end int64) {
+	if g.doubt == nil || g.problem != nil {
+		return
+	}
+	for i := range g.entries[g.at:] {
+		if e := &g.entries[g.at+i]; e.Gen == gen && e.LastOffset >= end {
+			g.problem = g.doubt
+			return
+		}
+	}
+}
+
 // conclude judges what was merged, and destroys what lies behind it.
 func (g *merge) conclude(j *job, l *Log, r *recovery) error {
 	end := l.next.offset
+	g.resolve(l.gen, end)
 	highest := g.highest
 	if r.hasCheckpoint {
 		highest = max(highest, r.checkpoint.Durable)

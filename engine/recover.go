@@ -237,6 +237,9 @@ func (r *recovery) afterSealed(end mark) error {
 // drop takes the segments from the i-th on out of the log.
 func (r *recovery) drop(j *job, i int, end mark) error {
 	l := r.log
+	if r.merge != nil {
+		r.merge.resolve(l.gen, end.offset)
+	}
 	if r.hasCheckpoint && r.checkpoint.Durable > end.offset || r.merge != nil && (r.merge.highest > end.offset || r.merge.problem != nil) {
 		l.setEnd(end) // it will be fenced: touch nothing
 		l.active = end.segment

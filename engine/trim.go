@@ -171,19 +171,17 @@ func (q *commitJournal) trimAll(j *job) error {
 	s := q.shard
 	q.pace.hurry = true
 	for q.used() > 0 && s.err == nil {
-		if err := j.until(func() bool { return !q.trim.running || s.err != nil }); err != nil {
+		// Together: while one is waited for the other must not begin again. What waits for a
+		// frame goes first: it would need another round.
+		err := j.until(func() bool {
+			q.flushNow()
+			return !q.trim.running && len(q.ready) == 0 && q.first == nil || s.err != nil
+		})
+		if err != nil {
 			return err
 		}
 		if q.used() == 0 || s.err != nil {
 			break
-		}
-		// What waits for a frame goes first: it would need another round.
-		err := j.until(func() bool {
-			q.flushNow()
-			return len(q.ready) == 0 && q.first == nil || s.err != nil
-		})
-		if err != nil {
-			return err
 		}
 		q.trim.running = true
 		err = q.runTrim(j, q.head)

@@ -81,7 +81,7 @@ type producer struct {
 func (x *explorer) newLife(d *crash.Disk, expected []expectation, depth int, killed bool) *life {
 	l := &life{x: x, disk: d, shards: x.drawShards(), journalBytes: x.drawJournal(depth), depth: depth, killed: killed}
 	l.dice = rand.New(rand.NewPCG(x.draw(), 7))
-	if l.dice.IntN(3) == 0 {
+	if l.dice.IntN(6) == 0 {
 		l.filesFlushMax = 1
 	}
 	for _, e := range expected {
