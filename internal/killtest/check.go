@@ -20,6 +20,7 @@ const (
 	KindChanged   Kind = "changed"    // not the bytes that were sent
 	KindTwoValues Kind = "two values" // one offset, two values at two times
 	KindUnseen    Kind = "unseen"     // shown to a consumer, and gone
+	KindBack      Kind = "back"       // deleted, and there again
 	KindShrunk    Kind = "shrunk"     // the log ends before what somebody was told
 )
 

@@ -188,7 +188,7 @@ type watcher struct {
 	done   chan struct{}
 }
 
-func watch(t *testing.T, address string, subjects []*subject) {
+func watch(t *testing.T, address string, subjects []*subject, options ...kgo.Opt) {
 	t.Helper()
 	from := map[string]map[int32]kgo.Offset{}
 	for _, s := range subjects {
@@ -198,8 +198,9 @@ func watch(t *testing.T, address string, subjects []*subject) {
 		}
 	}
 	w := &watcher{
-		client: newClient(t, address, kgo.ConsumePartitions(from), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(100*time.Millisecond)),
-		done:   make(chan struct{}),
+		client: newClient(t, address, append(options,
+			kgo.ConsumePartitions(from), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(100*time.Millisecond))...),
+		done: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go w.run(ctx, t, subjects)

@@ -1,12 +1,14 @@
 package ringlogtest
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,20 +133,34 @@ func (b *Broker) WaitReady() {
 // Running says whether the process was started and has not been waited for.
 func (b *Broker) Running() bool { return b.command != nil }
 
-// Kill ends the process with SIGKILL and waits until it is gone.
+// Kill ends the process with SIGKILL and waits until it is gone. It is a failure
+// if it was gone before.
 func (b *Broker) Kill() {
 	b.t.Helper()
-	if !b.Running() {
-		return
-	}
-	if err := b.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		b.t.Fatal(err)
-	}
-	if err := <-b.ended; !killed(err) {
+	if err := b.kill(); b.Running() && !killed(err) {
 		b.t.Errorf("the broker ended by itself before it was killed: %v\n%s", err, b.Log())
 	}
 	b.command = nil
 	b.failOnRace()
+}
+
+// Bury is Kill for a broker that has reason to have ended by itself.
+func (b *Broker) Bury() {
+	b.t.Helper()
+	b.kill()
+	b.command = nil
+	b.failOnRace()
+}
+
+// kill returns how the process ended.
+func (b *Broker) kill() error {
+	if !b.Running() {
+		return nil
+	}
+	if err := b.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		b.t.Fatal(err)
+	}
+	return <-b.ended
 }
 
 // Stop ends the process with SIGTERM, as an operator does, and waits; it must
@@ -176,6 +192,29 @@ func (b *Broker) Restart() {
 	b.t.Helper()
 	b.Launch()
 	b.WaitReady()
+}
+
+// Metric returns the value of a metric without labels.
+func (b *Broker) Metric(name string) float64 {
+	b.t.Helper()
+	client := http.Client{Timeout: stopTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + b.AdminAddress + "/metrics")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if value, is := strings.CutPrefix(lines.Text(), name+" "); is {
+			number, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			return number
+		}
+	}
+	b.t.Fatalf("there is no metric %s: %v", name, lines.Err())
+	return 0
 }
 
 // Log returns what the broker printed in all its lives.
