@@ -6,8 +6,9 @@ GO ?= go
 # `make soak` goes round.
 FUZZ_SECONDS ?= 5
 KILLS ?= 25
-# Power cuts of each kind of file system under the engine.
+# Power cuts of each kind of file system under the engine, and under the whole binary.
 CUTS ?= 60
+BINARY_CUTS ?= 10
 ROUNDS ?= 10
 # Scripts that `make soak` explores the crashes of, for each way to make them.
 SEEDS ?= 2000
@@ -34,12 +35,13 @@ lint:
 fuzz:
 	GO=$(GO) scripts/fuzz.sh $(FUZZ_SECONDS)
 
-kill: ## the real binary, killed under load, with either disk
+kill: ## the real binary, killed under load, with either disk, one partition and thousands
 	$(GO) test ./internal/killtest -count=1 -v -run TestKill -args -kills=$(KILLS)
 
-cut: ## the power of ext4 and xfs, cut under the engine; as root on Linux, elsewhere it says what is missing
+cut: ## the power of ext4 and xfs, cut under the engine and the real binary; as root on Linux, elsewhere it says what is missing
 	$(GO) test ./internal/loopfs -count=1 -v
 	$(GO) test ./internal/cuttest -count=1 -v -run 'Cut|Lying' -args -cuts=$(CUTS)
+	$(GO) test ./internal/killtest -count=1 -v -run 'Cut|FullDisk' -args -cuts=$(BINARY_CUTS)
 
 accept: tools ## what clients and operators see: kcat, the command line, stops and kills
 	$(GO) test -count=1 ./cmd/ringlog ./internal/killtest
@@ -52,9 +54,9 @@ check: tools lint test race fuzz kill cut
 bench: ## figures count only on a quiet machine: see BENCHMARKS.md
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
 
-soak: build ## ROUNDS times the kill loop, each from a new seed, and crashes of SEEDS scripts; as root also the disks on ext4 and xfs
+soak: build ## ROUNDS times kills and power cuts, each from a new seed, and crashes of SEEDS scripts; as root also the disks on ext4 and xfs
 	for round in $$(seq $(ROUNDS)); do \
-	  $(GO) test ./internal/killtest -count=1 -run TestKill -timeout=60m -args -kills=$(KILLS) || exit 1; \
+	  $(GO) test ./internal/killtest -count=1 -run 'TestKill|TestCut' -timeout=60m -args -kills=$(KILLS) -cuts=$(CUTS) || exit 1; \
 	done
 	$(GO) test ./engine/crashtest -count=1 -v -timeout=0 -run '^(TestEveryPair|TestRandom|TestCrashes|TestFlipped)' \
 	  -args -crash.first=$$(date +%s) -crash.seeds=$(SEEDS) -crash.exhaustive=16

@@ -118,12 +118,10 @@ func (b *blackout) tooLate() {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), latePatience)
 	defer cancel()
-	client := newClient(b.T, b.broker.Address, kgo.RecordRetries(0), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client := newOnceClient(b.T, b.broker.Address)
 	defer client.Close()
 	for _, s := range b.subjects {
-		name := s.history.Send(s.producers[0].number + 5)
-		if err := client.ProduceSync(ctx, &kgo.Record{Topic: s.topic, Value: name.Value()}).FirstErr(); err == nil {
+		if err := s.sendOnce(ctx, client); err == nil {
 			b.Errorf("a record of %s was acknowledged after the cut", s.topic)
 		}
 	}

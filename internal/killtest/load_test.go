@@ -134,6 +134,25 @@ type producer struct {
 	refused atomic.Bool   // a record failed: look for the broker before the next
 }
 
+// newOnceClient returns a client that sends each record once.
+func newOnceClient(t *testing.T, address string) *kgo.Client {
+	t.Helper()
+	return newClient(t, address, kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()), kgo.RecordRetries(0),
+		kgo.ProduceRequestTimeout(time.Second))
+}
+
+// sendOnce sends a record to the first partition and waits for its answer.
+func (s *subject) sendOnce(ctx context.Context, client *kgo.Client) error {
+	name := s.history.Send(s.producers[0].number + int32(len(s.producers)))
+	record := &kgo.Record{Topic: s.topic, Value: name.Value()}
+	err := client.ProduceSync(ctx, record).FirstErr()
+	if err == nil {
+		s.history.Acknowledge(name, Position{record.Partition, record.Offset})
+	}
+	return err
+}
+
 // burst sends until ctx ends, then waits until everything sent was answered.
 func (p *producer) burst(ctx context.Context, t *testing.T, random *rand.Rand) {
 	s := p.subject
