@@ -82,10 +82,6 @@ func (b *boot) run(j *job) error {
 
 // list sorts what the data directory holds.
 func (b *boot) list(j *job) error {
-	// After a kill the names that are found may be in memory only.
-	if err := j.simple(disk.SyncDirectory, "."); err != nil {
-		return fmt.Errorf("engine: sync the data directory: %w", err)
-	}
 	b.reserves = make(map[int]int64)
 	j.one = disk.Operation{Kind: disk.ReadDirectory, Path: "."}
 	if err := j.do(&j.one); err != nil {
@@ -107,9 +103,35 @@ func (b *boot) list(j *job) error {
 		}
 	}
 	slices.SortFunc(b.checkpoints, func(a, b bootCheckpoint) int { return a.shard - b.shard })
+	if err := b.syncNames(j); err != nil {
+		return fmt.Errorf("engine: sync the data directory: %w", err)
+	}
 	slices.Sort(b.rings)
 	j.shard.reserve.bytes = b.reserves[j.shard.number] // it may be needed now
 	return nil
+}
+
+// syncNames makes the names that are found durable: after a kill they may be in
+// memory only. One operation does it for the directories of all logs.
+func (b *boot) syncNames(j *job) error {
+	if j.shard.faults.trustNames {
+		b.engine.namesDurable = true
+		return nil
+	}
+	if len(b.checkpoints) == 0 {
+		return j.simple(disk.SyncDirectory, ".") // each log does it for itself
+	}
+	file, _, err := j.open(segment.CheckpointName(b.checkpoints[0].shard), 0)
+	if err != nil {
+		return err
+	}
+	j.one = disk.Operation{Kind: disk.SyncFilesystem, File: file}
+	err = j.do(&j.one)
+	if closeErr := j.close(file); err == nil {
+		err = closeErr
+	}
+	b.engine.namesDurable = err == nil
+	return err
 }
 
 func (b *boot) listFile(entry disk.Entry) {

@@ -14,6 +14,9 @@ import (
 // drives. Which one is said by the placement table, not by a hash: logs are dealt
 // round, and one can be moved (rule 17).
 type Engine struct {
+	// namesDurable: the start has synced the directories of all logs. Set before any shard begins.
+	namesDurable bool
+
 	options   Options
 	shards    []*shard
 	registry  registry

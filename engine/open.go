@@ -44,6 +44,7 @@ func (s *shard) openLog(j *job, spec LogSpec, create bool) (*Log, error) {
 		err = fmt.Errorf("%w: %w", ErrPoisoned, s.err)
 	}
 	if err != nil {
+		s.openedBefore[l.id] = true
 		l.closed = fmt.Errorf("%w: %s", ErrClosed, l.label)
 		l.giveUp(j)
 		return nil, fmt.Errorf("engine: open %s (%s): %w", l.label, l.id, err)

@@ -143,9 +143,10 @@ func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
 	for _, f := range l.segments {
 		named[f.BaseOffset] = true
 	}
-	// After a kill the names that are found may be in memory only. They are made
-	// durable first: what this manifest does not name, the one before it may.
-	if !l.shard.faults.trustNames {
+	// After a kill, or a try to open that failed, the names that are found may be in
+	// memory only. They are made durable first, here or for all logs at the start:
+	// what this manifest does not name, the one before it may.
+	if !l.shard.engine.namesDurable || l.shard.openedBefore[l.id] {
 		if err := l.syncDirectory(j); err != nil {
 			return err
 		}

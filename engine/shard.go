@@ -76,6 +76,8 @@ type shard struct {
 	arrivals map[LogID]*moving // logs that are on their way here
 	opening  map[LogID]bool    // being opened, created or deleted by a job
 
+	openedBefore map[LogID]bool // not with success: what was renamed then may be in memory only
+
 	err     error // why the whole shard is poisoned, or nil
 	closing bool  // no log is opened any more
 	ending  bool  // everything is at rest: the next turn closes the disk
@@ -89,9 +91,11 @@ type shard struct {
 func newShard(e *Engine, number int) *shard {
 	s := &shard{
 		engine: e, number: number, options: e.options, logger: e.options.Logger, faults: e.options.faults,
-		names:    make(map[LogID]*Log),
-		opening:  make(map[LogID]bool),
-		arrivals: make(map[LogID]*moving),
+		names:   make(map[LogID]*Log),
+		opening: make(map[LogID]bool),
+
+		openedBefore: make(map[LogID]bool),
+		arrivals:     make(map[LogID]*moving),
 	}
 	s.tail.init(s)
 	s.journal.shard, s.reserve.shard = s, s

@@ -10,7 +10,10 @@ import (
 )
 
 const (
-	walkBytesMin = 256 << 10
+	// A walk begins with a small read: of ten thousand logs most have little behind
+	// their checkpoint, and what follows is reserved space. Each further read is larger.
+	walkBytesFirst = 16 << 10
+	walkBytesLarge = 1 << 20
 	// walkBytesMax bounds the memory for one batch while a file is walked; a length
 	// above it is damage, whatever else the header says.
 	walkBytesMax = 256 << 20
@@ -23,6 +26,7 @@ type walker struct {
 	data []byte // aligned
 	at   int64  // file position of data[0]
 	have int    // bytes of data that were read
+	next int64  // how much to read next
 }
 
 // visitor takes one batch whose checksum holds; it returns false to end the walk
@@ -39,7 +43,7 @@ func (w *walker) walk(j *job, f *segmentFile, position, limit int64, visit visit
 	if err := j.shard.files.open(j, f); err != nil {
 		return position, nil, err
 	}
-	w.have = 0
+	w.have, w.next = 0, walkBytesFirst
 	limit = min(limit, f.prepared)
 	for position < limit {
 		if err := w.fill(j, f, position, record.HeaderBytes, limit); err != nil {
@@ -89,11 +93,12 @@ func (w *walker) fill(j *job, f *segmentFile, position int64, size int, limit in
 	}
 	start := plan.RoundDown(position)
 	need := plan.RoundUp(position + int64(size) - start)
-	if int64(len(w.data)) < need || w.data == nil {
-		w.data = disk.AlignedBytes(int(max(plan.PowerOfTwo(need), walkBytesMin)))
+	want := min(max(need, w.next), plan.RoundUp(limit)-start)
+	w.next = min(w.next*4, walkBytesLarge)
+	if int64(len(w.data)) < want {
+		w.data = disk.AlignedBytes(int(plan.PowerOfTwo(want)))
 	}
 	w.at, w.have = start, 0
-	want := min(int64(len(w.data)), plan.RoundUp(limit)-start)
 	n, err := j.readAll(f.file, w.data[:want], start)
 	if err != nil {
 		return fmt.Errorf("engine: read %s: %w", f.path(), err)

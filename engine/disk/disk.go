@@ -57,9 +57,9 @@ const (
 	// It promises nothing of a Write that was still in flight then.
 	Flush
 	// SyncFilesystem does what Flush does for all files of the root's file
-	// system (syncfs). File names any open file that was written: one Flush of it follows inside
-	// the operation, because XFS skips the device's cache flush when its log is
-	// clean. io_uring has no syncfs, so it runs on a helper thread.
+	// system, and SyncDirectory for all directories (syncfs). File names any open file that was written:
+	// one Flush of it follows inside the operation, because XFS skips the device's cache
+	// flush when its log is clean. io_uring has no syncfs, so it runs on a helper thread.
 	SyncFilesystem
 	// Preallocate reserves [Offset, Offset+Length) and extends the file's size
 	// to cover it (fallocate mode 0). Bytes not written before read as zeros.

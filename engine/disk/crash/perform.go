@@ -157,10 +157,7 @@ func (w *world) sync(r *request, c chooser) error {
 		w.flush(r.target.inode, horizon)
 	case disk.SyncFilesystem:
 		w.flushAll(horizon)
-		// syncfs(2) commits the names, too; the seam does not promise it.
-		if c.flip() {
-			w.syncNames(horizon)
-		}
+		w.syncNames(horizon)
 	case disk.SyncDirectory:
 		w.syncDirectory(directory, horizon)
 	}
