@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"ringlog/engine/disk"
+	"ringlog/engine/segment"
 )
 
 // job is work of several steps, written as straight-line code: open, roll,
@@ -265,6 +266,16 @@ func (j *job) readFile(path string, bytesMax int64) ([]byte, error) {
 // or the new whole: temporary file, flush, rename, and the directory's sync,
 // which is the caller's when sync is false.
 func (j *job) replaceFile(directory, name, temporary string, content []byte, sync bool) error {
+	return j.replace(directory, name, temporary, content, !j.shard.faults.skipFileFlush, sync)
+}
+
+// replaceSideFile is replaceFile for what is rebuilt when it lies (rule 12). While the
+// shard closes nothing of it is flushed: one flush of everything follows.
+func (j *job) replaceSideFile(directory, name string, content []byte) error {
+	return j.replace(directory, name, name+segment.NewSuffix, content, !j.shard.flushesLater && !j.shard.faults.skipFileFlush, false)
+}
+
+func (j *job) replace(directory, name, temporary string, content []byte, flush, sync bool) error {
 	data := disk.AlignedBytes(len(content))
 	copy(data, content)
 	file, _, err := j.open(directory+"/"+temporary, disk.Create|disk.Truncate)
@@ -272,7 +283,7 @@ func (j *job) replaceFile(directory, name, temporary string, content []byte, syn
 		return err
 	}
 	err = j.writeAll(file, data, 0)
-	if err == nil && !j.shard.faults.skipFileFlush {
+	if err == nil && flush {
 		err = j.flush(file)
 	}
 	if closeErr := j.close(file); err == nil {

@@ -41,6 +41,10 @@ func (r *recovery) replay(j *job) error {
 		}
 	}
 	l.side.snapshots = r.snapshots
+	l.side.bytes = l.next.position // what the side files do not have of the segment
+	if r.indexed.segment == l.next.segment {
+		l.side.bytes -= r.indexed.position
+	}
 	if restored && from == end && r.indexed == l.next {
 		l.side.saved = l.next // a log that was closed in order has nothing to save
 	}

@@ -80,11 +80,13 @@ type shard struct {
 
 	err     error // why the whole shard is poisoned, or nil
 	closing bool  // no log is opened any more
-	ending  bool  // everything is at rest: the next turn closes the disk
-	closed  bool  // it is over
-	counted bool  // the engine counts it no more among those that run
-	owed    int64 // bytes of cache to be given up for other shards
-	begged  bool  // the other shards were asked for memory since some came back last
+	// flushesLater: side files are written and not flushed, because everything will be.
+	flushesLater bool
+	ending       bool  // everything is at rest: the next turn closes the disk
+	closed       bool  // it is over
+	counted      bool  // the engine counts it no more among those that run
+	owed         int64 // bytes of cache to be given up for other shards
+	begged       bool  // the other shards were asked for memory since some came back last
 }
 
 // newShard makes a shard without a disk.

@@ -16,6 +16,10 @@ const (
 	// sideBytes is how many bytes a log appends between two saves of its side
 	// state, and so about what recovery has to read of a busy log.
 	sideBytes = 64 << 20
+	// sideBytesSmall is up to how much a log that closes leaves to be read when it is opened
+	// again: less than its side files cost. (Measured at 10,000 logs of 5 KiB: 10 s of a
+	// close went into 30,000 small files.)
+	sideBytesSmall = 64 << 10
 	// snapshotsKept is how many snapshots stay: a damaged one costs a longer
 	// replay, not one of the whole log.
 	snapshotsKept = 2
@@ -230,7 +234,7 @@ func (l *Log) writeIndex(j *job, base int64, index, timeIndex []byte) error {
 		content []byte
 	}{{segment.IndexSuffix, index}, {segment.TimeIndexSuffix, timeIndex}} {
 		name := segment.FileName(base, file.suffix)
-		if err := j.replaceFile(l.directory, name, name+segment.NewSuffix, file.content, false); err != nil {
+		if err := j.replaceSideFile(l.directory, name, file.content); err != nil {
 			return fmt.Errorf("engine: write the index of %s: %w", l.label, err)
 		}
 	}
@@ -241,7 +245,7 @@ func (l *Log) writeIndex(j *job, base int64, index, timeIndex []byte) error {
 // REQUIRES: metaLock.
 func (l *Log) save(j *job) error {
 	f, offset, gen := l.active, l.next.offset, l.gen
-	if l.next == l.side.saved {
+	if l.next == l.side.saved || l.shard.closing && l.side.bytes < sideBytesSmall {
 		return nil
 	}
 	covered := l.next
@@ -260,11 +264,13 @@ func (l *Log) save(j *job) error {
 		return err
 	}
 	name := segment.FileName(offset, segment.SnapshotSuffix)
-	if err := j.replaceFile(l.directory, name, name+segment.NewSuffix, snapshot.Encode(), false); err != nil {
+	if err := j.replaceSideFile(l.directory, name, snapshot.Encode()); err != nil {
 		return fmt.Errorf("engine: write the snapshot of %s: %w", l.label, err)
 	}
-	if err := l.syncDirectory(j); err != nil {
-		return err
+	if !l.shard.flushesLater {
+		if err := l.syncDirectory(j); err != nil {
+			return err
+		}
 	}
 	l.side.saved = covered
 	if n := len(l.side.snapshots); n == 0 || l.side.snapshots[n-1] < offset {
