@@ -19,7 +19,7 @@ const (
 	// sideBytesSmall is up to how much a log that closes leaves to be read when it is opened
 	// again: less than its side files cost. (Measured at 10,000 logs of 5 KiB: 10 s of a
 	// close went into 30,000 small files.)
-	sideBytesSmall = 64 << 10
+	sideBytesSmall = 256 << 10
 	// snapshotsKept is how many snapshots stay: a damaged one costs a longer
 	// replay, not one of the whole log.
 	snapshotsKept = 2
