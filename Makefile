@@ -59,7 +59,7 @@ soak: build ## ROUNDS times kills and power cuts, each from a new seed, and cras
 	for round in $$(seq $(ROUNDS)); do \
 	  $(GO) test ./internal/killtest -count=1 -run 'TestKill|TestCut' -timeout=60m -args -kills=$(KILLS) -cuts=$(CUTS) || exit 1; \
 	done
-	$(GO) test ./engine/crashtest -count=1 -v -timeout=0 -run '^(TestEveryPair|TestRandom|TestCrashes|TestFlipped)' \
+	$(GO) test ./engine/crashtest -count=1 -v -timeout=0 -run '^(TestEveryPair|TestRandom|TestCrashes|TestFlipped|TestScripts)' \
 	  -args -crash.first=$$(date +%s) -crash.seeds=$(SEEDS) -crash.exhaustive=16
 	[ "$$(id -u)" != 0 ] || RINGLOG_SOAK=1 $(GO) test ./engine/disk/backend -count=1 # needs xfsprogs, e2fsprogs
 

@@ -102,13 +102,12 @@ func (t *logTail) room(l *Log, size int64) bool {
 		copy(c.bytes, last.at(start, position))
 	}
 	t.size, t.madeAt = int64(len(c.bytes)), s.now
+	t.cleaned(l) // those before last first: they go in order
 	t.push(c)
 	if last != nil {
 		last.next = c
 		if last.buffer == nil {
 			s.tail.drop(last)
-		} else if last.nextOffset <= l.evictable() {
-			s.tail.makeClean(last)
 		}
 	}
 	if l.writes.chunk == nil {

@@ -22,7 +22,7 @@ func TestAnObserverNoticesWithoutACrash(t *testing.T) {
 	for _, broken := range []rule.Rule{
 		rule.FlushCoversInFlight, rule.ReleaseOutOfOrder, rule.AcknowledgeWritten, rule.FlushOneFile, rule.CountShortWrites,
 		rule.AcknowledgeUnnamed, rule.SkipDirectorySync, rule.SkipFileFlush, rule.PublishStartEarly, rule.OpenBeforeFlush,
-		rule.FlushActiveOnly, rule.SealBeforeFlush, rule.OverlapTailBlock, rule.RecycleBeforeManifest,
+		rule.SealBeforeFlush, rule.RecycleBeforeManifest,
 	} {
 		seed, _, failure := quietPlan.catch(broken, mutantSeedsMax)
 		if failure == nil {

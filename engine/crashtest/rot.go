@@ -113,9 +113,9 @@ func (l *life) fillRing() error {
 //
 //   - A frame that some other frame or the checkpoint calls flushed has a witness.
 //     Whatever happens to it is noticed: nothing is excused.
-//   - A frame without a witness was written by the last commit before the crash (a
-//     commit is one flush, of one frame or of a few), or is not flushed at all. When
-//     it is not whole it cannot be told from one that was torn, and where it lies the
+//   - A frame has no witness when no other was built since its flush returned: it is of
+//     the last commit before the crash, or of the one before, or not flushed at all. When it
+//     is not whole it cannot be told from one that was torn, and where it lies the
 //     journal ends: it and the frames behind it, which have no witness either.
 //
 // Nothing else is excused: no bit of a segment that a checkpoint or a later entry
