@@ -266,9 +266,7 @@ func (l *life) lookAtRotten(g *logLife, look *rotten) error {
 		if b != known[batch.BaseOffset()] {
 			return fmt.Errorf("batch %d is served at %d, where it is not", b.number, batch.BaseOffset())
 		}
-		// The epoch lies outside of the batch's checksum. Of a log that was closed in order the
-		// manifest tells it; after a crash a scan has only the batch itself.
-		if epoch := batch.LeaderEpoch(); epoch != look.epochs[b] && !l.x.config.RotRing {
+		if epoch := batch.LeaderEpoch(); epoch != look.epochs[b] {
 			return fmt.Errorf("batch %d is served under leader epoch %d, and was appended under %d", b.number, epoch, look.epochs[b])
 		}
 		return nil
