@@ -16,6 +16,9 @@ import (
 // the process ends, however that happens. The file stays; only its lock counts.
 type directoryLock struct{ file *os.File }
 
+// holderDigits are enough for every number of a process.
+const holderDigits = 10
+
 // lockDirectory takes the lock of dir, or returns ErrLocked with who has it.
 func lockDirectory(dir string) (*directoryLock, error) {
 	path := filepath.Join(dir, lockName)
@@ -31,16 +34,13 @@ func lockDirectory(dir string) (*directoryLock, error) {
 		}
 		return nil, fmt.Errorf("server: locking %s: %w", path, err)
 	}
-	if err := errors.Join(file.Truncate(0), writeAt(file, fmt.Sprintln(os.Getpid()))); err != nil {
+	// Over what is there, not after a truncation: that would give the block back, and a
+	// full disk would not give it again. Without any block the sentence has no name.
+	if _, err := fmt.Fprintf(io.NewOffsetWriter(file, 0), "%-*d\n", holderDigits, os.Getpid()); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		_ = file.Close()
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	return &directoryLock{file}, nil
-}
-
-func writeAt(file *os.File, text string) error {
-	_, err := file.WriteAt([]byte(text), 0)
-	return err
 }
 
 // release gives the lock back.
