@@ -88,6 +88,9 @@ func (l *Log) settle(j *job) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
+	if err := l.saveEpochs(j); err != nil {
+		return fmt.Errorf("engine: close %s: %w", l.label, err)
+	}
 	if err := l.runSeal(j); err != nil {
 		return fmt.Errorf("engine: close %s: %w", l.label, err)
 	}

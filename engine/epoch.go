@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"ringlog/engine/segment"
 )
@@ -120,4 +121,14 @@ func (l *Log) status() LogStatus {
 		status.Segments = append(status.Segments, summary)
 	}
 	return status
+}
+
+// epochsBelow is the offset below which the manifest has every epoch.
+func (l *Log) epochsBelow() int64 {
+	for _, e := range l.epochs {
+		if !slices.Contains(l.side.epochsSaved, e) {
+			return min(e.Start, l.durable)
+		}
+	}
+	return l.durable
 }

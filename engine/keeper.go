@@ -226,7 +226,7 @@ func (l *Log) checkpointEntry() (segment.CheckpointLog, *segmentFile) {
 	f := at.segment
 	entry := segment.CheckpointLog{
 		LogID: l.id, Gen: l.gen, Segment: f.BaseOffset,
-		Position: at.position, Offset: at.offset, Durable: max(at.offset, l.durable), Limit: noLimit,
+		Position: at.position, Offset: at.offset, Durable: max(at.offset, l.durable), Limit: noLimit, EpochsBelow: l.epochsBelow(),
 	}
 	switch {
 	case l.settled:

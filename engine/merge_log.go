@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"ringlog/engine/journal"
 	"ringlog/engine/plan"
@@ -86,7 +87,7 @@ func (k *keeper) entryOf(id LogID) segment.CheckpointLog {
 // runLog finds the log's end in its segments and the journal, and writes what the
 // segments lack.
 func (g *merge) runLog(j *job, l *Log, manifest *segment.Manifest) error {
-	l.gen, l.start = manifest.Gen, manifest.Start
+	l.gen, l.start, l.side.epochsSaved = manifest.Gen, manifest.Start, slices.Clone(manifest.Epochs)
 	r := recovery{log: l, manifest: manifest, merge: g}
 	if err := r.takeFiles(j); err != nil {
 		return err

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"ringlog/engine/disk"
@@ -22,7 +23,7 @@ import (
 //
 // Nothing of it depends on how often it was begun before.
 func (l *Log) recover(j *job, m *segment.Manifest) error {
-	l.gen, l.start = m.Gen, m.Start
+	l.gen, l.start, l.side.epochsSaved = m.Gen, m.Start, slices.Clone(m.Epochs)
 	r := recovery{log: l, manifest: m}
 	if err := r.takeFiles(j); err != nil {
 		return err
@@ -352,7 +353,7 @@ func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, erro
 			BaseOffset: batch.BaseOffset(), LastOffset: batch.LastOffset(), Epoch: batch.LeaderEpoch(),
 			Next: x.NextOffset, LastEpoch: l.epochAt(x.NextOffset), Segment: f.BaseOffset,
 		}
-		if !candidate.Follows() {
+		if !candidate.Follows() || !r.rightEpoch(batch) {
 			return false
 		}
 		l.noteEpoch(batch.LeaderEpoch(), batch.BaseOffset())
@@ -364,6 +365,23 @@ func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, erro
 		return true
 	})
 	return end, err
+}
+
+// rightEpoch says whether a batch has the leader epoch that the manifest has for it,
+// as far as the checkpoint says that it has all: the batch's checksum does not cover
+// it. (Of offsets below the first epoch that is left the manifest knows nothing.)
+func (r *recovery) rightEpoch(batch record.Batch) bool {
+	epochs := r.manifest.Epochs
+	if !r.hasCheckpoint || batch.BaseOffset() >= r.checkpoint.EpochsBelow || len(epochs) == 0 || batch.BaseOffset() < epochs[0].Start {
+		return true
+	}
+	epoch := epochs[0].Epoch
+	for _, e := range epochs {
+		if e.Start <= batch.BaseOffset() {
+			epoch = e.Epoch
+		}
+	}
+	return batch.LeaderEpoch() == epoch
 }
 
 // epochAt is the epoch of the batch before offset as far as the cache knows.

@@ -36,7 +36,7 @@ func TestPerfCountsWhatItSent(t *testing.T) {
 	if produced.Engine != nil {
 		t.Errorf("nobody said where metrics are, and they were read: %+v", produced.Engine)
 	}
-	counted := measured("produce", "--count", "5000", "--topic", "perf-durable-3", "--record-bytes", "200", "--metrics", "http://"+broker.AdminAddress+"/metrics")
+	counted := measured("produce", "--count", "5000", "--topic", "perf-durable-3", "--record-bytes", "200", "--connections", "1", "--depth", "1", "--metrics", "http://"+broker.AdminAddress+"/metrics")
 	if e := counted.Engine; e == nil || e.Appends != counted.Requests || e.AppendBytes != counted.Bytes || e.JournalShare != 1 ||
 		e.Commits == 0 || e.CommitTimes == nil || e.Amplification < 1 || e.JournalBytes != 4<<20 {
 		t.Errorf("%d requests with %d bytes, and the engine counted %+v", counted.Requests, counted.Bytes, e)

@@ -13,7 +13,7 @@ const checkpointVersion = 2
 //	        16 B log id · 8 B generation · 8 B base offset of the segment
 //	         8 B position in it · 8 B offset at that position · 8 B durable end
 //	         8 B limit: the position that no write to that segment may pass
-//	         1 B flags: bit 0 unproven
+//	         1 B flags: bit 0 unproven · 8 B epochs known below this offset
 //
 // Version 1 began with the number of logs and had no flags; it is read as zeros.
 type Checkpoint struct {
@@ -46,12 +46,15 @@ type CheckpointLog struct {
 	// Unproven: a damaged frame of the journal may have held the log's last batches.
 	// Such a log is fenced when it is opened.
 	Unproven bool
+	// EpochsBelow: the manifest has every leader epoch of the batches below this offset. A
+	// batch's own word on its epoch is outside its checksum.
+	EpochsBelow int64
 }
 
 const (
 	checkpointHeadBytes = 16 + 4*8
-	checkpointLogBytes1 = 16 + 6*8                // of version 1
-	checkpointLogBytes  = checkpointLogBytes1 + 1 // the flags
+	checkpointLogBytes1 = 16 + 6*8                    // of version 1
+	checkpointLogBytes  = checkpointLogBytes1 + 1 + 8 // flags and epochs
 	checkpointUnproven  = 1 << 0
 )
 
@@ -82,7 +85,7 @@ func (l *CheckpointLog) append(body []byte) []byte {
 	if l.Unproven {
 		flags |= checkpointUnproven
 	}
-	return append(body, flags)
+	return appendInt64(append(body, flags), l.EpochsBelow)
 }
 
 // DecodeCheckpoint reads what Encode wrote, and version 1. The error is
@@ -115,6 +118,7 @@ func DecodeCheckpoint(file []byte) (*Checkpoint, error) {
 				c.fail("unknown flags")
 			}
 			l.Unproven = flags&checkpointUnproven != 0
+			l.EpochsBelow = c.int64()
 		}
 	}
 	if err := c.end(); err != nil {

@@ -22,7 +22,7 @@ func checkpointOf() *Checkpoint {
 	return &Checkpoint{
 		Store: [16]byte{9, 8}, Run: 5, From: 70, FromPosition: 4096 * 11, Flushed: 81,
 		Logs: []CheckpointLog{
-			{LogID: [16]byte{1}, Gen: 2, Segment: 3, Position: 4, Offset: 5, Durable: 6, Limit: 7, Unproven: true},
+			{LogID: [16]byte{1}, Gen: 2, Segment: 3, Position: 4, Offset: 5, Durable: 6, Limit: 7, Unproven: true, EpochsBelow: 77},
 			{LogID: [16]byte{2}, Limit: 1 << 62},
 		},
 	}
@@ -115,7 +115,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		}
 	}
 	flags := checkpointOf().Encode()[storedHeaderBytes:][:checkpointHeadBytes+4+2*checkpointLogBytes]
-	flags[len(flags)-1] |= 2
+	flags[len(flags)-1-8] |= 2
 	if _, err := DecodeCheckpoint(AppendStored(nil, KindCheckpoint, checkpointVersion, flags)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a flag that nobody knows: %v", err)
 	}
