@@ -176,6 +176,10 @@ func (g *merge) conclude(j *job, l *Log, r *recovery) error {
 	g.out.wrote = true
 	l.settled = true
 	g.result, _ = l.checkpointEntry()
+	g.result.EpochsBelow = 0
+	if r.hasCheckpoint {
+		g.result.EpochsBelow = r.checkpoint.EpochsBelow
+	}
 	return nil
 }
 
@@ -278,7 +282,6 @@ func (r *recovery) extendBy(j *job, e *mergeEntry, upTo int64) (more bool, err e
 		if err := g.out.put(j, batch); err != nil {
 			return false, err
 		}
-		l.noteEpoch(batch.LeaderEpoch(), batch.BaseOffset())
 		x.Add(batch.BaseOffset(), batch.LastOffset()+1, batch.MaxTimestamp(), len(batch), int64(l.config.IndexIntervalBytes))
 		g.note(batch)
 	}

@@ -356,7 +356,9 @@ func (r *recovery) scanFrom(j *job, f *segmentFile, position int64) (int64, erro
 		if !candidate.Follows() || !r.rightEpoch(batch) {
 			return false
 		}
-		l.noteEpoch(batch.LeaderEpoch(), batch.BaseOffset())
+		if r.merge == nil { // a merge begins in the middle: where an epoch began it cannot know
+			l.noteEpoch(batch.LeaderEpoch(), batch.BaseOffset())
+		}
 		x.Add(batch.BaseOffset(), batch.LastOffset()+1, batch.MaxTimestamp(), len(batch), interval)
 		if r.merge != nil {
 			r.merge.note(batch)
