@@ -198,7 +198,7 @@ func (e *expectation) checkPlaced(found []placement, end int64) error {
 		if b := known[p.base]; b != nil && b != p.batch {
 			return fmt.Errorf("offset %d of %s was batch %d and is batch %d after recovery", p.base, e.label, b.number, p.batch.number)
 		}
-		if known[p.base] == nil && (p.batch.gone || p.batch.number < e.fresh) {
+		if known[p.base] == nil && (p.batch.gone || p.batch.number < e.fresh && !p.batch.anew) {
 			return fmt.Errorf("batch %d is back at %d of %s: it was cut away, lost or refused before", p.batch.number, p.base, e.label)
 		}
 		if other, twice := seen[p.batch]; twice {

@@ -29,6 +29,7 @@ func (l *life) send(g *logLife, b *submission, want int64) *request {
 	r.group.Appends = []engine.Append{{Log: g.log, Batch: bytes.Clone(b.bytes)}}
 	r.group.Owner = r
 	b.outstanding++
+	b.anew = b.anew || b.number < g.fresh
 	l.unanswered++
 	l.stepper.Append(&r.group)
 	return r

@@ -22,6 +22,10 @@ type submission struct {
 	// for good. It must never be seen (again).
 	gone bool
 
+	// anew: it was sent again in a later life than its first, so a cut in between may
+	// have let it in once more.
+	anew bool
+
 	outstanding int // appends of it that are not answered
 }
 

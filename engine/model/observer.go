@@ -141,11 +141,18 @@ func (o *Observer) synced(op *disk.Operation, at handle, began uint64) {
 		for _, f := range o.names.live { // any order
 			o.harden(f, began)
 		}
-	case disk.SyncDirectory:
-		directory := path.Clean(op.Path)
-		if g := o.logs[directory]; o.names.harden(directory, began) && g != nil {
-			g.durable = -1 // its manifest may be another one
+		for _, directory := range o.names.changed() {
+			o.namesSynced(directory, began)
 		}
+	case disk.SyncDirectory:
+		o.namesSynced(path.Clean(op.Path), began)
+	}
+}
+
+// namesSynced makes the names in a directory durable.
+func (o *Observer) namesSynced(directory string, began uint64) {
+	if g := o.logs[directory]; o.names.harden(directory, began) && g != nil {
+		g.durable = -1 // its manifest may be another one
 	}
 }
 

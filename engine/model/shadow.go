@@ -113,6 +113,17 @@ func (n *names) change(sequence uint64, path string, file *shadowFile) {
 	n.pending = append(n.pending, nameChange{sequence, parentOf(path), path, file})
 }
 
+// changed returns the directories with names that are not durable.
+func (n *names) changed() []string {
+	var directories []string
+	for _, c := range n.pending {
+		if !slices.Contains(directories, c.directory) {
+			directories = append(directories, c.directory)
+		}
+	}
+	return directories
+}
+
 // harden makes the changes in one directory durable that completed up to a
 // sequence, and says whether there were any.
 func (n *names) harden(directory string, sequence uint64) bool {
