@@ -98,6 +98,9 @@ func (s *shard) moveAway(j *job, l *Log, to *shard) error {
 	s.engine.redirect(m, s, &call{run: func(*job) error { passed = true; return nil }, ended: make(chan struct{})})
 	err := j.until(func() bool { return passed })
 	for err == nil && !l.atRest() {
+		if err = l.usable(); err != nil {
+			break // it has failed: it will never be at rest
+		}
 		if !s.faults.moveUnflushed {
 			err = l.waitFlushed(j, l.next.offset)
 		}
