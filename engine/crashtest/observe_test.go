@@ -21,7 +21,7 @@ func TestAnObserverNoticesWithoutACrash(t *testing.T) {
 	}
 	for _, broken := range []rule.Rule{
 		rule.FlushCoversInFlight, rule.ReleaseOutOfOrder, rule.AcknowledgeWritten, rule.FlushOneFile, rule.CountShortWrites,
-		rule.AcknowledgeUnnamed, rule.SkipDirectorySync, rule.SkipFileFlush, rule.PublishStartEarly, rule.OpenBeforeFlush,
+		rule.AcknowledgeUnnamed, rule.SkipDirectorySync, rule.SkipFileFlush, rule.PublishStartEarly,
 		rule.SealBeforeFlush, rule.RecycleBeforeManifest,
 	} {
 		seed, _, failure := quietPlan.catch(broken, mutantSeedsMax)
