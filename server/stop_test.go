@@ -12,6 +12,7 @@ import (
 	"ringlog/engine"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
+	"ringlog/record"
 	"ringlog/replica"
 )
 
@@ -52,6 +53,12 @@ func (d *deafDisk) setDeaf(deaf bool) {
 	d.Wake()
 }
 
+// nobody waits for an answer.
+type nobody struct{}
+
+func (nobody) Consumed(*engine.AppendGroup) {}
+func (nobody) Answered(*engine.AppendGroup) {}
+
 // A device that takes a write and never answers: the stop ends all the same, says which
 // log it has waited for, and is not a success.
 func TestADiskThatDoesNotAnswerDoesNotHoldTheStopForEver(t *testing.T) {
@@ -65,7 +72,11 @@ func TestADiskThatDoesNotAnswerDoesNotHoldTheStopForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := engine.LogSpec{ID: engine.LogID{1}, Label: "orders-0", Replica: replica.New(replica.Options{})}
-	if _, err := opened.Create(t.Context(), spec); err != nil {
+	made, err := opened.Create(t.Context(), spec)
+	if err == nil {
+		err = opened.Lead(t.Context(), spec.ID, 0)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	var log journal
@@ -73,7 +84,27 @@ func TestADiskThatDoesNotAnswerDoesNotHoldTheStopForEver(t *testing.T) {
 		config: &resolved{Config: Config{Logger: log.logger()}}, engine: opened,
 		stopping: make(chan struct{}), settleTimeout: 100 * time.Millisecond,
 	}
+	appendOne := func() {
+		t.Helper()
+		var b record.Builder
+		b.Reset(record.BuilderOptions{})
+		b.Append(1, nil, []byte("a value"))
+		batch, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened.Append(&engine.AppendGroup{Owner: nobody{}, Appends: []engine.Append{{Log: made, Batch: batch}}})
+	}
+	until := func(condition func(engine.Frontiers) bool) {
+		for !condition(made.Frontiers()) {
+			<-time.After(time.Millisecond)
+		}
+	}
+	appendOne()
+	until(func(f engine.Frontiers) bool { return f.Durable == 1 })
 	deaf.setDeaf(true)
+	appendOne() // there is space for it, and it is never written
+	until(func(f engine.Frontiers) bool { return f.Next == 2 })
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(ctx) }()
