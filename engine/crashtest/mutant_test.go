@@ -13,9 +13,10 @@ const mutantSeedsMax = 500
 
 // beyond are the rules that no script here breaks visibly, and why.
 var beyond = map[rule.Rule]string{
-	rule.DirectInFlight:  "alone it loses nothing: an entry behind it begins at S, which a flush has made durable, and counts only when the frame before it does",
-	rule.FlushActiveOnly: "a start syncs the file system before it scans, so what earlier lives wrote is flushed whatever recovery flushes",
-	rule.IgnoreLimit:     "a limit is 64 MiB ahead in a reused segment, more than these scripts write",
+	rule.DirectInFlight:        "alone it loses nothing: an entry behind it begins at S, which a flush has made durable, and counts only when the frame before it does",
+	rule.FlushActiveOnly:       "a start syncs the file system before it scans, so what earlier lives wrote is flushed whatever recovery flushes",
+	rule.ReuseBeforeCheckpoint: "needs a cut between a frame and the checkpoint that let go of its place: met once in 241 seeds, and not in 500 of the present dice",
+	rule.IgnoreLimit:           "a limit is 64 MiB ahead in a reused segment, more than these scripts write",
 }
 
 // plansFor returns the plans that notice a broken rule soonest; of a rule that is kept
@@ -40,7 +41,7 @@ func plansFor(broken rule.Rule) []plan {
 		return []plan{trimFailPlan}
 	case rule.TrimByWritten, rule.ReuseBeforeCheckpoint:
 		return []plan{ringQuietPlan}
-	case rule.TrimBeforeSync:
+	case rule.OpenBeforeFlush, rule.TrimBeforeSync:
 		return []plan{trimPlan}
 	case rule.OverlapTailBlock:
 		return []plan{framePlan}
