@@ -75,9 +75,18 @@ func (l *Log) refuseAppends() {
 	}
 }
 
-// settle brings a log to rest: appends are refused, everything that has an offset is
-// durable, side state covers it, and nothing is in flight.
+// settle brings a log to rest: everything that has an offset is durable in the
+// segments, and nothing is in flight.
 func (l *Log) settle(j *job) error {
+	if err := l.saveAll(j); err != nil {
+		return fmt.Errorf("engine: close %s: %w", l.label, err)
+	}
+	l.settled = true
+	return nil
+}
+
+// saveAll makes everything that the log has durable in its files, with its side state.
+func (l *Log) saveAll(j *job) error {
 	if err := l.waitFlushed(j, l.next.offset); err != nil {
 		return err
 	}
@@ -89,13 +98,9 @@ func (l *Log) settle(j *job) error {
 		return err
 	}
 	if err := l.saveEpochs(j); err != nil {
-		return fmt.Errorf("engine: close %s: %w", l.label, err)
+		return err
 	}
-	if err := l.runSeal(j); err != nil {
-		return fmt.Errorf("engine: close %s: %w", l.label, err)
-	}
-	l.settled = true
-	return nil
+	return l.runSeal(j)
 }
 
 // AdvanceStart implements API.

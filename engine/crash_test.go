@@ -167,7 +167,7 @@ func (v *voyage) boot() error {
 	}
 	v.step = step
 	step.shards[0].faults = v.faults
-	v.log, err = step.Create(context.Background(), LogSpec{ID: LogID{1}, Label: "orders-0", Config: v.config, Replica: &stubReplica{truncated: v.truncated}})
+	v.log, err = step.Create(context.Background(), LogSpec{ID: LogID{1}, Label: "orders-0", Config: v.config, Replica: &aloneReplica{truncated: v.truncated}})
 	if err != nil {
 		return v.judge(err)
 	}

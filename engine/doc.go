@@ -28,17 +28,22 @@
 // # The life of a batch
 //
 //	Append ─▶ inbox ─▶ room? ─▶ Replica.Step ─▶ offset, copy into the tail
-//	                    │ no: waits for space or memory, in order
+//	                    │ no: waits for space, memory or a trim, in order
 //	                    ▼
-//	tail chunk ─▶ write ─▶ completed ─▶ flush ─▶ durable ─▶ Replica.Step ─▶ high watermark ─▶ readers, answers
+//	tail ─┬─ little ─▶ frame of all logs ─▶ write ─▶ flush of the journal ─▶ J ─┐
+//	      │              └ later ─▶ written back, one syncfs a trim ─▶ S        ├▶ durable = max(S, J)
+//	      └─ much ───▶ write to the segment ─▶ flush of the segment ─▶ S ───────┘        │
+//	                                 Replica.Step ─▶ high watermark ─▶ readers, answers ◀┘
 //
 //	offset    start ≤ high watermark ≤ durable ≤ written ≤ next
 //	bytes                              flushed ≤ completed ≤ submitted ≤ next
 //
-// Writes of a log complete in any order and count in order; a flush covers what
+// Writes of a log complete in any order and count in order, and so do frames; a flush covers what
 // had completed when it was submitted; published frontiers stop at the first
 // segment whose name is not durable. That is all there is to "acknowledged means
-// durable", and each step is a comparison in write.go, commit.go or log.go.
+// durable", and each step is a comparison in write.go, commit.go, journal.go or log.go.
+// Without a journal everything goes the second way. A start merges what the journal has and the
+// segments have not (merge.go) before any log is opened. docs/journal.md is the design.
 //
 // # A log
 //
@@ -58,6 +63,6 @@
 // on the shard's thread that gives the thread back at each wait (job.go). Appends,
 // writes and flushes are no jobs but a state machine that allocates nothing.
 //
-// How the files look is written in package segment, what decides in package
-// plan, how disks behave in package disk.
+// How the files look is written in packages segment and journal, what decides in
+// package plan, how disks behave in package disk.
 package engine

@@ -49,7 +49,7 @@ func TestFailedFlushPoisonsTheLog(t *testing.T) {
 func TestFailedFlushOfEverythingPoisonsTheShard(t *testing.T) {
 	r, d := crashRig(t, LogConfig{}, func(o *Options) { o.FilesFlushMax = 1 })
 	first := r.log
-	other, err := r.step.Create(context.Background(), LogSpec{ID: LogID{2}, Label: "orders-4", Replica: new(stubReplica)})
+	other, err := r.step.Create(context.Background(), LogSpec{ID: LogID{2}, Label: "orders-4", Replica: new(aloneReplica)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestFailedFlushOfEverythingPoisonsTheShard(t *testing.T) {
 			t.Errorf("an append to %s: %v", l.Label(), p.Appends[0].Err)
 		}
 	}
-	if _, err := r.step.Create(context.Background(), LogSpec{ID: LogID{3}, Replica: new(stubReplica)}); !errors.Is(err, ErrPoisoned) {
+	if _, err := r.step.Create(context.Background(), LogSpec{ID: LogID{3}, Replica: new(aloneReplica)}); !errors.Is(err, ErrPoisoned) {
 		t.Errorf("a new log on a poisoned shard: %v", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestFullDiskRefusesProducesUntilThereIsSpace(t *testing.T) {
 			break
 		}
 		batch.SetBaseOffset(p.Appends[0].BaseOffset)
-		batch.SetLeaderEpoch(r.stub.epoch)
+		batch.SetLeaderEpoch(r.alone.epoch)
 		all = append(all, batch)
 	}
 	if !refused || full.Fired() == 0 {
@@ -131,7 +131,7 @@ func TestMissingFileDescriptorsPoisonNothing(t *testing.T) {
 				} else {
 					batch.SetBaseOffset(p.Appends[0].BaseOffset)
 				}
-				batch.SetLeaderEpoch(r.stub.epoch)
+				batch.SetLeaderEpoch(r.alone.epoch)
 				all = append(all, batch)
 				if p.answered == 0 {
 					break
@@ -281,8 +281,8 @@ func TestSideFilesAreRebuilt(t *testing.T) {
 				r.start()
 				r.open()
 				r.expect(all, r.readAll(0))
-				if r.stub.batches != 40 {
-					t.Fatalf("the replica knows of %d batches", r.stub.batches)
+				if r.alone.batches != 40 {
+					t.Fatalf("the replica knows of %d batches", r.alone.batches)
 				}
 				offset, ok, err := r.step.TimeHint(context.Background(), r.id, r.millis)
 				if err != nil || !ok || offset != 0 {
@@ -363,7 +363,7 @@ func TestQuietLogsGiveUpTheirMemory(t *testing.T) {
 	var logs []*Log
 	for i := range 24 {
 		id := LogID{byte(i + 1)}
-		l, err := r.step.Create(context.Background(), LogSpec{ID: id, Label: fmt.Sprintf("orders-%d", i), Replica: new(stubReplica)})
+		l, err := r.step.Create(context.Background(), LogSpec{ID: id, Label: fmt.Sprintf("orders-%d", i), Replica: new(aloneReplica)})
 		if err != nil {
 			t.Fatal(err)
 		}

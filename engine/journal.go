@@ -30,9 +30,9 @@ type logJournal struct {
 	ready     bool  // in commitJournal.ready
 	counted   int64 // bytes of it in commitJournal.waiting
 
-	journaled mark       // everything below is in a frame, or flushed in the segments
-	inFlight  int        // entries in frames that are not flushed
-	entries   entryMarks // those that reach above S
+	journaled mark             // everything below is in a frame, or flushed in the segments
+	inFlight  int              // entries in frames that are not flushed
+	entries   deque[entryMark] // those that reach above S
 
 	// The run of entries that ends at journaled: where it begins, and how far it is
 	// written and durable (J). Without an entry all three are at journaled.
@@ -41,35 +41,10 @@ type logJournal struct {
 	back logBack
 }
 
-// entryMarks is a ring of entryMark that doubles when it is full.
-type entryMarks struct {
-	ring  []entryMark // its length is a power of two, or 0
-	head  int
-	count int
-}
-
 // entryMark is one entry: the log's end behind it, and its frame.
 type entryMark struct {
 	end      int64
 	sequence uint64
-}
-
-func (m *entryMarks) push(v entryMark) {
-	if m.count == len(m.ring) {
-		ring := make([]entryMark, max(4, 2*len(m.ring)))
-		n := copy(ring, m.ring[m.head:])
-		copy(ring[n:], m.ring[:m.head])
-		m.ring, m.head = ring, 0
-	}
-	m.ring[(m.head+m.count)&(len(m.ring)-1)] = v
-	m.count++
-}
-
-func (m *entryMarks) front() *entryMark { return &m.ring[m.head] }
-
-func (m *entryMarks) pop() {
-	m.head = (m.head + 1) & (len(m.ring) - 1)
-	m.count--
 }
 
 // frame is one frame on its way to the device.

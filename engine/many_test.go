@@ -54,7 +54,7 @@ func openMany(b *testing.B, root string, count int) (m *many, started, opened ti
 	for worker := range manyOpens {
 		wait.Go(func() {
 			for n := worker; n < count; n += manyOpens {
-				l, err := e.Create(context.Background(), LogSpec{ID: numbered(n), Label: fmt.Sprintf("log-%d", n), Replica: new(stubReplica)})
+				l, err := e.Create(context.Background(), LogSpec{ID: numbered(n), Label: fmt.Sprintf("log-%d", n), Replica: new(aloneReplica)})
 				if err == nil {
 					err = e.Lead(context.Background(), numbered(n), l.lastEpoch()+1)
 				}

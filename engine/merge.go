@@ -19,7 +19,7 @@ const (
 	ringReadBytes = 4 << 20
 	// mergeWriteBytes is the size of a write of merged batches.
 	mergeWriteBytes = 256 << 10
-	// SpillSuffix ends the name of a file with journal entries of one log that could not
+	// spillSuffix ends the name of a file with journal entries of one log that could not
 	// be merged, beside the log directories.
 	spillSuffix = ".spill"
 )

@@ -155,22 +155,8 @@ func (g *merge) conclude(j *job, l *Log, r *recovery) error {
 		g.result.Unproven = true
 		return nil
 	}
-	f := l.active
-	f.pins++
-	defer func() { f.pins-- }()
-	if err := l.shard.files.open(j, f); err != nil {
+	if err := r.destroyLeftovers(j); err != nil {
 		return err
-	}
-	if !l.shard.faults.keepLeftovers {
-		limit := f.prepared
-		if r.hasCheckpoint && r.checkpoint.Segment == f.BaseOffset {
-			limit = min(limit, r.checkpoint.Limit)
-		}
-		before := f.writesDone
-		if err := l.destroy(j, f, l.next.position, limit); err != nil {
-			return err
-		}
-		g.out.wrote = g.out.wrote || f.writesDone > before
 	}
 	// Flushed, whatever was written by whom: after a kill it may be in memory only.
 	g.out.wrote = true

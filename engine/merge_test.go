@@ -92,7 +92,7 @@ func (f *found) dataOf(t testing.TB, id LogID) int64 {
 func (b *burst) openAll() (fenced []bool) {
 	b.Helper()
 	for n := range b.logs {
-		l, err := b.step.Open(context.Background(), LogSpec{ID: numbered(n), Label: "log", Config: b.config, Replica: new(stubReplica)})
+		l, err := b.step.Open(context.Background(), LogSpec{ID: numbered(n), Label: "log", Config: b.config, Replica: new(aloneReplica)})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -189,11 +189,11 @@ func TestEntriesOfADeletedLogAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.kill(nil)
-	if _, err := b.step.Open(context.Background(), LogSpec{ID: numbered(1), Replica: new(stubReplica)}); !errors.Is(err, ErrUnknownLog) {
+	if _, err := b.step.Open(context.Background(), LogSpec{ID: numbered(1), Replica: new(aloneReplica)}); !errors.Is(err, ErrUnknownLog) {
 		t.Fatalf("the deleted log: %v", err)
 	}
 	for _, n := range []int{0, 2} {
-		l, err := b.step.Open(context.Background(), LogSpec{ID: numbered(n), Config: b.config, Replica: new(stubReplica)})
+		l, err := b.step.Open(context.Background(), LogSpec{ID: numbered(n), Config: b.config, Replica: new(aloneReplica)})
 		if err != nil {
 			t.Fatal(err)
 		}

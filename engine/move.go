@@ -86,8 +86,13 @@ func (s *shard) moveAway(j *job, l *Log, to *shard) error {
 		return err
 	}
 	// Most of the work while the log goes on.
-	if err := l.saveAll(j); err != nil {
-		return err
+	if !s.faults.moveUnflushed {
+		l.jobs++
+		err := l.saveAll(j)
+		l.jobs--
+		if err != nil {
+			return err
+		}
 	}
 	if err := s.mayMove(l); err != nil {
 		return err
@@ -129,26 +134,6 @@ func (s *shard) mayMove(l *Log) error {
 		return ErrClosed
 	}
 	return l.usable()
-}
-
-// saveAll makes everything that the log has durable in its files, with its side state.
-func (l *Log) saveAll(j *job) error {
-	if l.shard.faults.moveUnflushed {
-		return nil
-	}
-	l.jobs++
-	defer func() { l.jobs-- }()
-	if err := l.waitFlushed(j, l.next.offset); err != nil {
-		return err
-	}
-	if err := l.metaLock.lock(j); err != nil {
-		return err
-	}
-	defer l.metaLock.unlock(l.shard)
-	if err := l.usable(); err != nil {
-		return err
-	}
-	return l.runSeal(j)
 }
 
 // redirect makes whatever is sent to a log from now on go to its new shard. Behind

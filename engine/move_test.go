@@ -48,7 +48,7 @@ func TestLogMoves(t *testing.T) {
 		}
 		r.expect(all, r.readAll(0))
 	}
-	if replica := l.replica.(*stubReplica); replica.batches != uint64(len(all)) || replica.replayed != 0 {
+	if replica := l.replica.(*aloneReplica); replica.batches != uint64(len(all)) || replica.replayed != 0 {
 		t.Fatalf("the replica has %d batches, %d of them replayed", replica.batches, replica.replayed)
 	}
 	r.move(l, 2)
@@ -222,20 +222,7 @@ func movesUnderLoad(t *testing.T, journalBytes int64) {
 	e, logs := threaded(t, 3, 5, journalBytes)
 	stop := make(chan struct{})
 	var work, moving sync.WaitGroup
-	for p := range producers {
-		work.Go(func() {
-			if err := produceAll(e, logs, p, rounds); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	for range 2 {
-		work.Go(func() {
-			if err := consumeAll(e, logs, producers*rounds); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	underLoad(t, &work, e, logs, producers, rounds)
 	moves := 0
 	moving.Go(func() {
 		dice := rand.New(rand.NewPCG(1, 2))

@@ -169,7 +169,7 @@ func (l *Log) setEnd(end mark) {
 	l.writes.submitted, l.writes.boundary = end, end
 	l.space.lookAt = 0
 	l.restartRun(end)
-	l.entries = entryMarks{}
+	l.entries = deque[entryMark]{}
 	// What was asked of offsets that a cut took: a trim, or a flush, must not wait for it.
 	l.settleTo = min(l.settleTo, end.offset)
 	l.back.due, l.back.allowed = min(l.back.due, end.offset), backNone

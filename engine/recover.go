@@ -423,20 +423,8 @@ func (r *recovery) fenced() error {
 // settle destroys what may lie behind the end and flushes everything that was accepted.
 func (r *recovery) settle(j *job) error {
 	l := r.log
-	f := l.active
-	f.pins++
-	defer func() { f.pins-- }()
-	if err := l.shard.files.open(j, f); err != nil {
+	if err := r.destroyLeftovers(j); err != nil {
 		return err
-	}
-	if !l.shard.faults.keepLeftovers {
-		limit := f.prepared
-		if r.hasCheckpoint && r.checkpoint.Segment == f.BaseOffset {
-			limit = min(limit, r.checkpoint.Limit)
-		}
-		if err := l.destroy(j, f, l.next.position, limit); err != nil {
-			return err
-		}
 	}
 	if l.shard.faults.openBeforeFlush {
 		return nil
@@ -455,6 +443,26 @@ func (r *recovery) settle(j *job) error {
 		}
 	}
 	return nil
+}
+
+// destroyLeftovers destroys what may lie behind the end, as far as the checkpoint let
+// writes go.
+func (r *recovery) destroyLeftovers(j *job) error {
+	l := r.log
+	f := l.active
+	f.pins++
+	defer func() { f.pins-- }()
+	if err := l.shard.files.open(j, f); err != nil {
+		return err
+	}
+	if l.shard.faults.keepLeftovers {
+		return nil
+	}
+	limit := f.prepared
+	if r.hasCheckpoint && r.checkpoint.Segment == f.BaseOffset {
+		limit = min(limit, r.checkpoint.Limit)
+	}
+	return l.destroy(j, f, l.next.position, limit)
 }
 
 // destroy makes [from, to) of f read as zeros, block by block. The block that

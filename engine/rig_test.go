@@ -32,7 +32,7 @@ type rig struct {
 	id     LogID
 	config LogConfig
 	log    *Log
-	stub   *stubReplica
+	alone  *aloneReplica
 	faults faults
 	logs   *slog.Logger
 }
@@ -91,8 +91,8 @@ func (r *rig) open() {
 }
 
 func (r *rig) tryOpen() error {
-	r.stub = new(stubReplica)
-	l, err := r.step.Create(context.Background(), LogSpec{ID: r.id, Label: "orders-3", Config: r.config, Replica: r.stub})
+	r.alone = new(aloneReplica)
+	l, err := r.step.Create(context.Background(), LogSpec{ID: r.id, Label: "orders-3", Config: r.config, Replica: r.alone})
 	if err != nil {
 		return err
 	}

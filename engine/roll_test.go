@@ -58,8 +58,8 @@ func TestSideStateBoundsRecovery(t *testing.T) {
 	if m := r.step.Metrics(); m.RecoveredBytes > 64<<10 {
 		t.Fatalf("a clean start read %d bytes", m.RecoveredBytes)
 	}
-	if r.stub.restored != 3 || r.stub.replayed != 0 {
-		t.Fatalf("restored %d, replayed %d batches", r.stub.restored, r.stub.replayed)
+	if r.alone.restored != 3 || r.alone.replayed != 0 {
+		t.Fatalf("restored %d, replayed %d batches", r.alone.restored, r.alone.replayed)
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *rig) openLogs(count int) []*Log {
 	r.Helper()
 	logs := make([]*Log, count)
 	for n := range logs {
-		spec := LogSpec{ID: numbered(n), Label: fmt.Sprintf("log-%d", n), Config: r.config, Replica: new(stubReplica)}
+		spec := LogSpec{ID: numbered(n), Label: fmt.Sprintf("log-%d", n), Config: r.config, Replica: new(aloneReplica)}
 		l, err := r.step.Create(context.Background(), spec)
 		if err == nil {
 			err = r.step.Lead(context.Background(), spec.ID, l.lastEpoch()+1)
@@ -79,19 +79,19 @@ func TestLogsAreDealtRoundAndStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := r.step.Create(context.Background(), LogSpec{ID: numbered(100), Label: "late", Replica: new(stubReplica)})
+	l, err := r.step.Create(context.Background(), LogSpec{ID: numbered(100), Label: "late", Replica: new(aloneReplica)})
 	if err != nil || l.home.Load() != 1 {
 		t.Fatalf("the log after two deleted ones is on shard %d, %v", l.home.Load(), err)
 	}
 	r.close()
 	r.start()
 	for _, n := range []int{6, 0, 3, 2, 5} { // opened in another order
-		l, err := r.step.Open(context.Background(), LogSpec{ID: numbered(n), Label: "again", Replica: new(stubReplica)})
+		l, err := r.step.Open(context.Background(), LogSpec{ID: numbered(n), Label: "again", Replica: new(aloneReplica)})
 		if err != nil || l.home.Load() != int32(n%3) {
 			t.Fatalf("log %d is on shard %d, %v", n, l.home.Load(), err)
 		}
 	}
-	if _, err := r.step.Open(context.Background(), LogSpec{ID: numbered(1), Label: "deleted", Replica: new(stubReplica)}); !errors.Is(err, ErrUnknownLog) {
+	if _, err := r.step.Open(context.Background(), LogSpec{ID: numbered(1), Label: "deleted", Replica: new(aloneReplica)}); !errors.Is(err, ErrUnknownLog) {
 		t.Fatalf("a deleted log opens: %v", err)
 	}
 	r.close()

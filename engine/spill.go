@@ -26,7 +26,7 @@ func (q *commitJournal) spill(j *job, l *Log) error {
 	var entries []mergeEntry
 	memory := disk.AlignedBytes(int(q.frameBytes))
 	for i := range l.entries.count {
-		mark := l.entries.ring[(l.entries.head+i)&(len(l.entries.ring)-1)]
+		mark := l.entries.at(i)
 		at := q.fileOffset(q.positionOf(mark.sequence))
 		data := memory[:min(q.frameBytes, segment.RingHeadBytes+q.size-at)]
 		if err := j.readPieces(q.file, data, at); err != nil {
@@ -49,7 +49,7 @@ func (q *commitJournal) spill(j *job, l *Log) error {
 		return fmt.Errorf("engine: put the journal entries of %s aside: %w", l.label, err)
 	}
 	q.shard.logger.Warn("what the journal held of a failed log is put aside for the next start", "log", l.label, "file", spillName(l.id))
-	l.entries = entryMarks{}
+	l.entries = deque[entryMark]{}
 	return nil
 }
 

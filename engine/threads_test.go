@@ -57,7 +57,7 @@ func threaded(t *testing.T, shards, count int, journalBytes int64) (*Engine, []*
 	var opening sync.WaitGroup
 	for n := range logs {
 		opening.Go(func() {
-			spec := LogSpec{ID: numbered(n), Label: fmt.Sprintf("log-%d", n), Replica: new(stubReplica)}
+			spec := LogSpec{ID: numbered(n), Label: fmt.Sprintf("log-%d", n), Replica: new(aloneReplica)}
 			l, err := e.Create(context.Background(), spec)
 			if err == nil {
 				err = e.Lead(context.Background(), spec.ID, 1)
@@ -177,20 +177,8 @@ func consumeAll(e *Engine, logs []*Log, batches int) error {
 	return nil
 }
 
-// ways runs a story without a commit journal and with one.
-func ways(t *testing.T, story func(t *testing.T, journalBytes int64)) {
-	t.Run("segments", func(t *testing.T) { story(t, 0) })
-	t.Run("journal", func(t *testing.T) { story(t, 1<<20) })
-}
-
-// Producers, readers and everybody else on many threads: what one goroutine submits reaches each
-// log in order, on whichever shard it lives.
-func TestShardsOnThreads(t *testing.T) { ways(t, shardsOnThreads) }
-
-func shardsOnThreads(t *testing.T, journalBytes int64) {
-	const producers, rounds = 3, 150
-	e, logs := threaded(t, 3, 7, journalBytes)
-	var work sync.WaitGroup
+// underLoad starts producers, and two readers of all that they send.
+func underLoad(t *testing.T, work *sync.WaitGroup, e *Engine, logs []*Log, producers, rounds int) {
 	for p := range producers {
 		work.Go(func() {
 			if err := produceAll(e, logs, p, rounds); err != nil {
@@ -205,10 +193,27 @@ func shardsOnThreads(t *testing.T, journalBytes int64) {
 			}
 		})
 	}
+}
+
+// ways runs a story without a commit journal and with one.
+func ways(t *testing.T, story func(t *testing.T, journalBytes int64)) {
+	t.Run("segments", func(t *testing.T) { story(t, 0) })
+	t.Run("journal", func(t *testing.T) { story(t, 1<<20) })
+}
+
+// Producers, readers and everybody else on many threads: what one goroutine submits reaches each
+// log in order, on whichever shard it lives.
+func TestShardsOnThreads(t *testing.T) { ways(t, shardsOnThreads) }
+
+func shardsOnThreads(t *testing.T, journalBytes int64) {
+	const producers, rounds = 3, 150
+	e, logs := threaded(t, 3, 7, journalBytes)
+	var work sync.WaitGroup
+	underLoad(t, &work, e, logs, producers, rounds)
 	work.Go(func() {
 		for n := range 20 {
 			id := numbered(1000 + n)
-			if _, err := e.Create(context.Background(), LogSpec{ID: id, Label: "passing", Replica: new(stubReplica)}); err != nil {
+			if _, err := e.Create(context.Background(), LogSpec{ID: id, Label: "passing", Replica: new(aloneReplica)}); err != nil {
 				t.Error(err)
 			}
 			if _, err := e.Status(context.Background(), id); err != nil {

@@ -231,10 +231,10 @@ func TestDeleteAndUnknown(t *testing.T) {
 	r, d := crashRig(t, LogConfig{FileDeleteMillis: 1000}, nil)
 	ctx := context.Background()
 	r.fill(3, 1000)
-	if _, err := r.step.Open(ctx, LogSpec{ID: LogID{9}, Replica: new(stubReplica)}); !errors.Is(err, ErrUnknownLog) {
+	if _, err := r.step.Open(ctx, LogSpec{ID: LogID{9}, Replica: new(aloneReplica)}); !errors.Is(err, ErrUnknownLog) {
 		t.Fatalf("open of a log that is not here: %v", err)
 	}
-	if _, err := r.step.Create(ctx, LogSpec{ID: LogID{9}, Label: "other-0", Replica: new(stubReplica)}); err != nil {
+	if _, err := r.step.Create(ctx, LogSpec{ID: LogID{9}, Label: "other-0", Replica: new(aloneReplica)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.step.Delete(ctx, r.id); err != nil {

@@ -92,7 +92,7 @@ func (q *commitJournal) runTrim(j *job, position uint64) error {
 				break
 			}
 			if s.faults.forgetSpill {
-				l.entries = entryMarks{}
+				l.entries = deque[entryMark]{}
 			} else if err := q.spill(j, l); err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (q *commitJournal) oldestUnwritten() uint64 {
 	oldest := q.sequence
 	for _, l := range q.shard.logs {
 		for i := range l.entries.count {
-			if e := l.entries.ring[(l.entries.head+i)&(len(l.entries.ring)-1)]; e.end > l.completed.offset {
+			if e := l.entries.at(i); e.end > l.completed.offset {
 				oldest = min(oldest, e.sequence)
 				break
 			}

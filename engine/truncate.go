@@ -125,7 +125,7 @@ func (l *Log) cutFiles(j *job) error {
 	f.Bytes, f.NextOffset = end.position, end.offset
 	f.MaxTimestamp, f.MaxTimestampOffset = f.index.MaxTimestamp, f.index.MaxTimestampOffset
 	l.tail.drop(l)
-	l.writes.ends = marks{}
+	l.writes.ends = deque[mark]{}
 	l.setEnd(end)
 	l.cutEpochs(end.offset)
 	l.start = min(l.start, end.offset) // the batch that holds both went as a whole

@@ -17,9 +17,9 @@ import (
 //	  ────────────┼───────────────┼───────────────┼──▶
 //	   written    │   in flight   │    gathers    │
 type logWrites struct {
-	ends      marks // ends of the batches between submitted and next; of those in one block the last
-	submitted mark  // behind the last byte submitted; offset is not used
-	boundary  mark  // the last batch end at or below submitted
+	ends      deque[mark] // ends of the batches between submitted and next; of those in one block the last
+	submitted mark        // behind the last byte submitted; offset is not used
+	boundary  mark        // the last batch end at or below submitted
 	chunk     *chunk
 	first     *write // in flight, oldest first
 	last      *write
@@ -43,44 +43,17 @@ type write struct {
 	next     *write
 }
 
-// marks is a ring of marks that doubles when it is full.
-type marks struct {
-	ring  []mark // its length is a power of two, or 0
-	head  int
-	count int
-}
-
-// push adds a mark. A write ends at a block or at the end of all data, so of the
+// push adds the end of a batch. A write ends at a block or at the end of all data, so of the
 // batches that end in one block only the last can be the last one in a write.
-func (m *marks) push(v mark) {
-	if m.count > 0 {
-		last := &m.ring[(m.head+m.count-1)&(len(m.ring)-1)]
-		if last.segment == v.segment && plan.RoundUp(last.position) == plan.RoundUp(v.position) {
-			*last = v
+func (w *logWrites) push(end mark) {
+	if n := w.ends.count; n > 0 {
+		if last := w.ends.at(n - 1); last.segment == end.segment && plan.RoundUp(last.position) == plan.RoundUp(end.position) {
+			*last = end
 			return
 		}
 	}
-	if m.count == len(m.ring) {
-		ring := make([]mark, max(16, 2*len(m.ring)))
-		n := copy(ring, m.ring[m.head:])
-		copy(ring[n:], m.ring[:m.head])
-		m.ring, m.head = ring, 0
-	}
-	m.ring[(m.head+m.count)&(len(m.ring)-1)] = v
-	m.count++
+	w.ends.push(end)
 }
-
-func (m *marks) front() *mark { return &m.ring[m.head] }
-
-func (m *marks) pop() mark {
-	v := m.ring[m.head]
-	m.ring[m.head] = mark{}
-	m.head = (m.head + 1) & (len(m.ring) - 1)
-	m.count--
-	return v
-}
-
-func (w *logWrites) push(end mark) { w.ends.push(end) }
 
 // wantWrites queues the log to be looked at for writes at the end of the turn.
 func (l *Log) wantWrites() {

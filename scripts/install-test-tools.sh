@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, by package name, the clients that the end-to-end tests drive the
-# broker with, and what makes the file systems whose power is cut. Does nothing
-# when they are there.
+# broker with, what the scripts that make tables read JSON with, and what makes the
+# file systems whose power is cut. Does nothing when they are there.
 set -euo pipefail
 
 missing=()
@@ -9,6 +9,7 @@ need() { # command, package
   command -v "$1" >/dev/null || missing+=("$2")
 }
 need kcat kcat
+need jq jq
 if [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ]; then # nobody else may mount
   need mkfs.ext4 e2fsprogs
   need mkfs.xfs xfsprogs

@@ -11,7 +11,7 @@ import (
 )
 
 // noTableTools is why the script's test is skipped.
-const noTableTools = "scripts/commit-table.sh needs bash and jq, which the machines that make the tables have"
+const noTableTools = "scripts/commit-table.sh needs bash and jq: run `make tools` once, which installs them"
 
 // TestTheCommitTableIsMade: the script runs each system once for each row, keeps
 // every report, makes a line for each row, and leaves nothing on the disk.

@@ -32,8 +32,8 @@ func FramePieces(bytes int) int {
 	return min(max((bytes+framePieceBytes-1)/framePieceBytes, 1), FramePiecesMax)
 }
 
-// JournalBytesMin is the smallest ring that makes sense.
-const JournalBytesMin = 16 * frameShare * BlockBytes / 4
+// JournalBytesMin is the smallest ring that makes sense: its frames are of four blocks.
+const JournalBytesMin = 4 * BlockBytes * frameShare
 
 // FrameBytes returns how large a frame of a ring may be.
 func FrameBytes(ringBytes int64) int64 {

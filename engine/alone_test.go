@@ -7,14 +7,14 @@ import (
 	"ringlog/record"
 )
 
-// stubReplica is the smallest Replica that leads alone: it accepts every batch,
+// aloneReplica is the smallest Replica that leads alone: it accepts every batch,
 // commits what is durable (or written, when relaxed) and keeps a count of
 // batches as its side state. It allocates nothing once its queue has grown.
-type stubReplica struct {
+type aloneReplica struct {
 	epoch         int32
 	relaxed       bool
 	highWatermark int64
-	parked        []stubParked
+	parked        []aloneParked
 	head          int
 	batches       uint64 // appended or replayed
 	replayed      int    // batches seen by Replay since the start
@@ -23,35 +23,35 @@ type stubReplica struct {
 	truncated     func(next int64) // told of each EventTruncated, if not nil
 }
 
-type stubParked struct {
+type aloneParked struct {
 	append *Append
 	base   int64
 	end    int64
 }
 
-func (r *stubReplica) Restore(snapshot []byte) error {
+func (r *aloneReplica) Restore(snapshot []byte) error {
 	r.batches, r.restored = 0, -1
 	if snapshot == nil {
 		return nil
 	}
 	if len(snapshot) != 8 {
-		return fmt.Errorf("stub: snapshot of %d bytes", len(snapshot))
+		return fmt.Errorf("replica: snapshot of %d bytes", len(snapshot))
 	}
 	r.batches = binary.LittleEndian.Uint64(snapshot)
 	r.restored = int64(r.batches)
 	return nil
 }
 
-func (r *stubReplica) AppendSnapshot(dst []byte) []byte {
+func (r *aloneReplica) AppendSnapshot(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(dst, r.batches)
 }
 
-func (r *stubReplica) Replay(record.Batch) {
+func (r *aloneReplica) Replay(record.Batch) {
 	r.batches++
 	r.replayed++
 }
 
-func (r *stubReplica) Step(_ int64, event *Event, effects []Effect) []Effect {
+func (r *aloneReplica) Step(_ int64, event *Event, effects []Effect) []Effect {
 	f := event.Frontiers
 	switch event.Kind {
 	case EventLead:
@@ -62,7 +62,7 @@ func (r *stubReplica) Step(_ int64, event *Event, effects []Effect) []Effect {
 	case EventProduce:
 		a := event.Append
 		end := f.Next + int64(a.Batch.LastOffsetDelta()) + 1
-		r.parked = append(r.parked, stubParked{append: a, base: f.Next, end: end})
+		r.parked = append(r.parked, aloneParked{append: a, base: f.Next, end: end})
 		r.batches++
 		return append(effects, Effect{Kind: EffectAppend, Append: a, Epoch: r.epoch})
 	case EventOpened, EventAdvanced, EventStartAdvanced:
@@ -82,7 +82,7 @@ func (r *stubReplica) Step(_ int64, event *Event, effects []Effect) []Effect {
 	return effects
 }
 
-func (r *stubReplica) advance(f Frontiers, effects []Effect) []Effect {
+func (r *aloneReplica) advance(f Frontiers, effects []Effect) []Effect {
 	committed := f.Durable
 	if r.relaxed {
 		committed = f.Written
