@@ -49,7 +49,8 @@ type producer struct {
 	errors  map[string]int64        // owned by the reader
 	// lastReply is when the last reply came; owned by the reader.
 	lastReply time.Time
-	bytes     int64 // of batches acknowledged (acks=0: sent)
+	bytes     int64  // of batches acknowledged (acks=0: sent)
+	tally     *tally // of the present window; nil without windows
 }
 
 // slot is one request in flight.
@@ -157,6 +158,7 @@ func (p *producer) write(ctx context.Context) error {
 		if p.acks == 0 {
 			p.received.Add(int64(count))
 			p.bytes += int64(bytes)
+			p.tally.sent(count, bytes)
 			p.lastReply = time.Now()
 		}
 	}
@@ -249,6 +251,8 @@ func (p *producer) read() error {
 func (p *producer) match(b []byte) (used int, err error) {
 	received := p.received.Load()
 	first := received
+	p.tally.lock()
+	defer p.tally.unlock()
 	for len(b)-used >= replyPrefixBytes {
 		size := 4 + int64(binary.BigEndian.Uint32(b[used:]))
 		if size < replyPrefixBytes || size > readBufferBytes {
@@ -271,12 +275,15 @@ func (p *producer) match(b []byte) (used int, err error) {
 				return used, err
 			}
 		}
+		refusal, latency := "", p.lastReply.Sub(s.since)
 		if code != 0 {
-			p.errors[errorName(code)]++
+			refusal = errorName(code)
+			p.errors[refusal]++
 		} else {
 			p.bytes += int64(len(s.template.batch))
 		}
-		RecordLatency(p.latency, p.lastReply.Sub(s.since), 1)
+		RecordLatency(p.latency, latency, 1)
+		p.tally.replyLocked(latency, refusal, len(s.template.batch))
 		received++
 		used += int(size)
 	}

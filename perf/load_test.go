@@ -360,3 +360,50 @@ func TestOptionsReportEveryFault(t *testing.T) {
 		}
 	}
 }
+
+// The windows of a run add up to its report, refusals included, whoever counts them: the
+// reader of replies or, without acknowledgements, the writer.
+func TestWindowsAddUpToTheReport(t *testing.T) {
+	for _, acks := range []int16{-1, 0} {
+		b := startFakeBroker(t)
+		second := make(chan struct{})
+		if acks != 0 {
+			b.onProduce = func(number int) {
+				if number == 50 {
+					<-second // so that there is more than one window
+				}
+			}
+			b.refuse = func(number int) (code int16, message *string) {
+				if number == 10 || number == 90 {
+					code = 19 // NOT_ENOUGH_REPLICAS
+				}
+				return code, nil
+			}
+		}
+		o := produceOptions(b, 900)
+		o.Acks, o.Connections, o.Depth = acks, 2, 4
+		var sum perf.Window
+		var latencies, refusals, windows int64
+		o.Interval = time.Millisecond
+		o.OnWindow = func(w perf.Window) {
+			if windows++; windows == 2 {
+				close(second)
+			}
+			sum.Requests, sum.Records, sum.Bytes = sum.Requests+w.Requests, sum.Records+w.Records, sum.Bytes+w.Bytes
+			refusals += w.Errors["NOT_ENOUGH_REPLICAS"]
+			if w.AckLatency != nil {
+				latencies += w.AckLatency.Count
+			}
+		}
+		report, err := perf.Produce(context.Background(), o)
+		if (acks == 0) != (err == nil) {
+			t.Fatal(err)
+		}
+		if sum.Requests != report.Requests || sum.Records != report.Records || sum.Bytes != report.Bytes || refusals != report.Errors["NOT_ENOUGH_REPLICAS"] {
+			t.Errorf("acks=%d: %d windows have %d requests, %d records, %d bytes, %d refusals; the report is %+v", acks, windows, sum.Requests, sum.Records, sum.Bytes, refusals, report)
+		}
+		if acks != 0 && (windows < 2 || latencies != report.AckLatency.Count) {
+			t.Errorf("%d windows have the latency of %d replies of %d", windows, latencies, report.AckLatency.Count)
+		}
+	}
+}

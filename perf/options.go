@@ -66,6 +66,10 @@ type Load struct {
 	// is 10 s by default when there is no Count.
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Count    int64         `json:"count,omitempty"`
+	// Interval cuts the run into windows, each of which is given to OnWindow, one
+	// at a time and at last what is left; 0 is none. OnWindow must not wait: the next one comes late.
+	Interval time.Duration `json:"interval_ns,omitempty"`
+	OnWindow func(Window)  `json:"-"`
 }
 
 // NewLoad returns the defaults. (The zero Load asks for acks=0, which is
@@ -117,6 +121,7 @@ func (l *Load) Validate() error {
 	require(known, "codec %q is unknown", l.Codec)
 	require(l.Rate >= 0 && !math.IsInf(l.Rate, 0), "rate %v", l.Rate)
 	require(l.Duration >= 0 && l.Count >= 0, "duration %v, count %d", l.Duration, l.Count)
+	require(l.Interval == 0 || l.Interval >= time.Millisecond, "interval %v is shorter than 1 ms", l.Interval)
 	return errors.Join(faults...)
 }
 

@@ -36,6 +36,7 @@ func generate(ctx context.Context, report *Report, load *Load, targets []target,
 	meter := StartCPUMeter(serverPID)
 	start := time.Now()
 	schedule(producers, load, records, start)
+	windows := startWindows(load, producers, serverPID, start)
 	group, groupContext := errgroup.WithContext(ctx)
 	for _, p := range producers {
 		group.Go(func() error { return p.write(groupContext) })
@@ -49,6 +50,7 @@ func generate(ctx context.Context, report *Report, load *Load, targets []target,
 	}
 	err = group.Wait()
 	report.CPU = meter.Stop()
+	windows.finish()
 	gather(report, producers, start)
 	if err != nil {
 		if ctx.Err() != nil {

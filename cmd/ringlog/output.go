@@ -16,7 +16,9 @@ func (app *application) print(report any, forPeople func()) error {
 	}
 	encoder := json.NewEncoder(app.output)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
+	if !app.jsonLines {
+		encoder.SetIndent("", "  ")
+	}
 	if err := encoder.Encode(report); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

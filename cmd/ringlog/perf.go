@@ -48,6 +48,7 @@ func loadFlags(command *cobra.Command, load *perf.Load) {
 	flags.StringVar(&load.Codec, "codec", load.Codec, "`compression`: none, gzip, snappy, lz4 or zstd")
 	flags.Float64Var(&load.Rate, "rate", 0, "`records` per second of all connections together, latency measured from when each was due; 0 is as fast as possible")
 	flags.DurationVar(&load.Duration, "duration", load.Duration, "how long to measure")
+	flags.DurationVar(&load.Interval, "interval", 0, "also report each `interval` of the run: a line, with --json one of JSON, as the report at the end then is too")
 	flags.Int64Var(&load.Count, "count", 0, "stop after this many `records`, rounded up to whole batches, if --duration has not passed before")
 }
 
@@ -86,7 +87,7 @@ by the clock, and a broker that pauses pays for every request that was due meanw
 		if err := options.Validate(); err != nil {
 			return usageErrorf("%w", err)
 		}
-		return app.measure(ctx, "produce", options.Duration, func(ctx context.Context) (perf.Report, error) {
+		return app.measureLoad(ctx, "produce", &options.Load, func(ctx context.Context) (perf.Report, error) {
 			return perf.Produce(ctx, options)
 		})
 	})
@@ -129,6 +130,18 @@ end of each partition when it began.`,
 		})
 	})
 	return command
+}
+
+// measureLoad is measure for a load, which may have windows.
+func (app *application) measureLoad(ctx context.Context, name string, load *perf.Load, run func(context.Context) (perf.Report, error)) error {
+	if load.Interval == 0 {
+		return app.measure(ctx, name, load.Duration, run)
+	}
+	app.jsonLines = true
+	load.OnWindow = func(window perf.Window) {
+		_ = app.print(window, func() { printWindow(app.output, window) }) // the report at the end meets the same fault
+	}
+	return app.measure(ctx, name, 0, run) // the windows are its progress
 }
 
 // measure runs one measurement with its progress on a terminal, and reports

@@ -50,7 +50,7 @@ stated as a share of this one.`,
 		if err := options.Server.Validate(); err != nil {
 			return usageErrorf("%w", err)
 		}
-		return app.measure(ctx, "bare", options.Duration, func(ctx context.Context) (perf.Report, error) {
+		return app.measureLoad(ctx, "bare", &options.Load, func(ctx context.Context) (perf.Report, error) {
 			return perf.Bare(ctx, options)
 		})
 	})

@@ -43,6 +43,21 @@ func printReport(output io.Writer, report perf.Report) {
 	}
 }
 
+// printWindow writes a window as one line.
+func printWindow(output io.Writer, window perf.Window) {
+	fmt.Fprintf(output, "%s  %.1f s  %.1f MB/s", window.Started.Add(time.Duration(window.Seconds*float64(time.Second))).Format(time.TimeOnly), window.Seconds, window.MBPerSecond)
+	if latency := window.AckLatency; latency != nil {
+		fmt.Fprintf(output, "  p50 %s, p99 %s, p99.9 %s, max %s", micros(latency.P50), micros(latency.P99), micros(latency.P999), micros(latency.Max))
+	}
+	if server := window.CPU.Server; server != nil {
+		fmt.Fprintf(output, "  server %.0f %% CPU, %s bytes", server.User+server.System, grouped(float64(window.ServerResidentBytes)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(window.Errors)) {
+		fmt.Fprintf(output, "  %s: %d replies", name, window.Errors[name])
+	}
+	fmt.Fprintln(output)
+}
+
 // micros prints microseconds in a unit that can be read.
 func micros(us int64) string {
 	return (time.Duration(us) * time.Microsecond).String()

@@ -16,9 +16,10 @@ const defaultBrokers = "127.0.0.1:9092"
 // commands share.
 type application struct {
 	environment
-	json    bool
-	brokers string
-	timeout time.Duration
+	json      bool
+	jsonLines bool // a command prints several JSON values, each on a line
+	brokers   string
+	timeout   time.Duration
 }
 
 // run executes one command line and returns the exit code.

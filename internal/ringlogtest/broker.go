@@ -62,7 +62,7 @@ func New(t testing.TB, options Options) *Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := takePorts(t, 2)
+	ports := TakePorts(t, 2)
 	b := &Broker{
 		Address:       fmt.Sprintf("127.0.0.1:%d", ports[0]),
 		AdminAddress:  fmt.Sprintf("127.0.0.1:%d", ports[1]),

@@ -15,10 +15,10 @@ import (
 // broker is down may be given that very port and connect to itself.
 const portMin, portMax = 10_000, 32_000
 
-// takePorts returns loopback ports that nobody listens on. No other test that
+// TakePorts returns loopback ports that nobody listens on. No other test that
 // takes its ports here, in whatever process, gets them before this test is
 // over: a port is free while its broker is dead, but it is not to be had.
-func takePorts(t testing.TB, count int) []int {
+func TakePorts(t testing.TB, count int) []int {
 	t.Helper()
 	directory := filepath.Join(os.TempDir(), "ringlogtest-ports")
 	if err := os.MkdirAll(directory, 0o777); err != nil {

@@ -1,9 +1,6 @@
 package commit
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -98,7 +95,7 @@ func (m *meter) fill(r *Report) {
 	r.ProcessWriteBytes = m.end.process - m.start.process
 	r.ProcessAmplification = per(r.ProcessWriteBytes, float64(r.Bytes))
 	r.CPU = m.used
-	r.ResidentBytesMax = processFigure("/proc/self/status", "VmHWM:") << 10
+	r.ResidentBytesMax = perf.ProcessFigure("/proc/self/status", "VmHWM:") << 10
 	if m.cut {
 		r.Notes = append(r.Notes, "ended early: the space for files was used up")
 	}
@@ -106,21 +103,4 @@ func (m *meter) fill(r *Report) {
 
 // processWriteBytes is what this process caused to be sent to the storage
 // layer (proc_pid_io(5)), 0 where nobody counts.
-func processWriteBytes() int64 { return processFigure("/proc/self/io", "write_bytes:") }
-
-// processFigure returns the number behind name in a file of /proc, 0 when there is none.
-func processFigure(path, name string) int64 {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(content)) {
-		if rest, found := strings.CutPrefix(line, name); found {
-			if fields := strings.Fields(rest); len(fields) > 0 {
-				figure, _ := strconv.ParseInt(fields[0], 10, 64) // 0 when it is no number
-				return figure
-			}
-		}
-	}
-	return 0
-}
+func processWriteBytes() int64 { return perf.ProcessFigure("/proc/self/io", "write_bytes:") }
