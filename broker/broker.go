@@ -28,7 +28,8 @@ type Options struct {
 	Engine     engine.API
 	Controller Controller
 	NewReplica NewReplica
-	// Defaults are the configurations of topics that set none themselves.
+	// Defaults are the broker's own configurations, which hold for topics that set none
+	// themselves as far as none are set dynamically.
 	Defaults *meta.Defaults
 	// NumPartitions is num.partitions, for topics created without a number. The default is 1.
 	NumPartitions int32
@@ -91,7 +92,7 @@ func New(o Options) *Broker {
 	}
 	b := &Broker{options: o, engine: o.Engine, log: o.Logger}
 	b.closing, b.close = context.WithCancelCause(context.Background())
-	b.view.Store(&view{image: meta.NewImage(), replaced: make(chan struct{})})
+	b.view.Store(&view{image: meta.NewImage(), defaults: o.Defaults, replaced: make(chan struct{})})
 	b.fetchBytesMax = fetchBytesMax(o.Defaults)
 	b.producers.turn = make(chan struct{}, 1)
 	b.reconciler.init(b)

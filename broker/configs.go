@@ -9,8 +9,9 @@ import (
 	"ringlog/meta"
 )
 
-// Defaults are the configurations that hold where a topic sets none.
-func (b *Broker) Defaults() *meta.Defaults { return b.options.Defaults }
+// Defaults are the configurations that hold where a topic sets none, those set dynamically
+// on this broker included.
+func (b *Broker) Defaults() *meta.Defaults { return b.view.Load().defaults }
 
 // logConfig is what an engine log needs to know of a topic's configuration.
 func logConfig(c *meta.TopicConfig) engine.LogConfig {

@@ -41,13 +41,15 @@ type reconciler struct {
 	mu sync.Mutex
 	// offline counts the logs that could not be opened, by topic; without zeros.
 	offline map[meta.TopicID]int
+	// defaults are those of the image that is being, or was last, carried out.
+	defaults *meta.Defaults
 	// reported are the logs with a tombstone that were removed here; they stay
 	// until the tombstone is gone.
 	reported map[meta.LogID]bool
 }
 
 func (r *reconciler) init(b *Broker) {
-	r.broker = b
+	r.broker, r.defaults = b, b.options.Defaults
 	r.offline = make(map[meta.TopicID]int)
 	r.reported = make(map[meta.LogID]bool)
 }
@@ -120,6 +122,7 @@ func (r *reconciler) retryOffline() {
 // published, then logs that nobody can find any more are deleted. REQUIRES: mu is held.
 func (r *reconciler) apply(ctx context.Context, delta meta.Delta, image *meta.Image) {
 	before := r.broker.Image()
+	r.defaults = r.broker.options.Defaults.WithDynamic(image, r.broker.options.NodeID)
 	var replaced []*meta.Topic
 	for _, topic := range delta.TopicsCreated {
 		r.topics.put(r.open(ctx, nil, topic))
@@ -138,6 +141,9 @@ func (r *reconciler) apply(ctx context.Context, delta meta.Delta, image *meta.Im
 			replaced = append(replaced, old)
 		}
 	}
+	if r.broker.concerns(delta.BrokerConfigsChanged) {
+		r.reconfigure(ctx, delta, image)
+	}
 	r.publish(image)
 	for _, old := range replaced {
 		r.topics.remove(old)
@@ -145,10 +151,26 @@ func (r *reconciler) apply(ctx context.Context, delta meta.Delta, image *meta.Im
 	r.removeTombstoned(ctx, image)
 }
 
+// reconfigure brings the defaults that have changed to the topics that delta leaves as they
+// were. REQUIRES: mu is held.
+func (r *reconciler) reconfigure(ctx context.Context, delta meta.Delta, image *meta.Image) {
+	opened := make(map[meta.TopicID]bool, len(delta.TopicsCreated)+len(delta.TopicsChanged))
+	for _, topic := range slices.Concat(delta.TopicsCreated, delta.TopicsChanged) {
+		opened[topic.ID] = true
+	}
+	for topic := range image.Topics() {
+		previous, ok := r.topics.get(topic)
+		if opened[topic.ID] || ok && previous.Config == r.defaults.Topic(topic) {
+			continue
+		}
+		r.topics.put(r.open(ctx, previous, topic))
+	}
+}
+
 // publish makes image what requests see.
 func (r *reconciler) publish(image *meta.Image) {
 	old := r.broker.view.Load()
-	r.broker.view.Store(&view{image: image, replaced: make(chan struct{})})
+	r.broker.view.Store(&view{image: image, defaults: r.defaults, replaced: make(chan struct{})})
 	close(old.replaced)
 }
 
@@ -157,7 +179,7 @@ func (r *reconciler) publish(image *meta.Image) {
 // does not hold up the others.
 func (r *reconciler) open(ctx context.Context, previous *Topic, topic *meta.Topic) *Topic {
 	b := r.broker
-	opened := &Topic{Topic: topic, Config: b.options.Defaults.Topic(topic), logs: make([]partitionLog, len(topic.Partitions))}
+	opened := &Topic{Topic: topic, Config: r.defaults.Topic(topic), logs: make([]partitionLog, len(topic.Partitions))}
 	config := logConfig(&opened.Config)
 	var group errgroup.Group
 	group.SetLimit(logChangesParallel)

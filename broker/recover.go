@@ -22,8 +22,9 @@ func (b *Broker) Recover(ctx context.Context, image *meta.Image) (epochMax int32
 	epochMax = -1
 	var group errgroup.Group
 	group.SetLimit(logChangesParallel)
+	defaults := b.options.Defaults.WithDynamic(image, b.options.NodeID)
 	for topic := range image.Topics() {
-		topicConfig := b.options.Defaults.Topic(topic)
+		topicConfig := defaults.Topic(topic)
 		config := logConfig(&topicConfig)
 		for i := range topic.Partitions {
 			partition := &topic.Partitions[i]

@@ -14,6 +14,8 @@ import (
 // replaced as a whole.
 type view struct {
 	image *meta.Image
+	// defaults are what holds on topics that set nothing, by image's dynamic configurations.
+	defaults *meta.Defaults
 	// replaced is closed when a newer view was published.
 	replaced chan struct{}
 }
@@ -123,6 +125,11 @@ func (b *Broker) leaderLog(topic *Topic, id, epoch int32) (*engine.Log, error) {
 
 // hosts reports whether this broker has a replica of the partition.
 func (b *Broker) hosts(p *meta.Partition) bool { return slices.Contains(p.Replicas, b.options.NodeID) }
+
+// awaitIndex waits until an image with that index, or a later one, is carried out.
+func (b *Broker) awaitIndex(ctx context.Context, index uint64) error {
+	return b.await(ctx, func(image *meta.Image) bool { return image.Index >= index })
+}
 
 // await waits until a published view satisfies done.
 func (b *Broker) await(ctx context.Context, done func(*meta.Image) bool) error {

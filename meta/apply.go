@@ -12,12 +12,13 @@ import (
 // replay, comes to the same image.
 //
 // When the command as a whole is refused the error says why, the result is nil
-// and the image has changed in its Index alone. CreateTopics and DeleteTopics do
-// not fail as a whole over one of their topics: see TopicResult.Err.
+// and the image has changed in its Index alone. Commands that name several topics or
+// resources do not fail as a whole over one of them: see TopicResult.Err.
 //
 // What Apply refuses depends on the image only. Whether a configuration is known and
 // its value sound depends on the version of this program, and must not be asked
-// here, where brokers of two versions have to agree: the proposer asks CheckTopics.
+// here, where brokers of two versions have to agree: the proposer asks CheckTopics
+// and CheckAlteration.
 func Apply(image *Image, index uint64, command Command) (*Image, Delta, Result, error) {
 	next := *image
 	next.Index = index
@@ -56,6 +57,10 @@ func (c *change) apply(command Command) (Result, error) {
 		return c.removeTombstones(command)
 	case AllocateProducerIDs:
 		return c.allocateProducerIDs(command)
+	case AlterConfigs:
+		return c.alterConfigs(command)
+	case CreatePartitions:
+		return c.createPartitions(command)
 	}
 	panic(fmt.Sprintf("meta: Apply of %T", command))
 }

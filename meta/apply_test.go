@@ -205,7 +205,7 @@ func command(t *rapid.T, image *Image) Command {
 		return rapid.SliceOfN(rapid.SampledFrom(list), 0, 3).Draw(t, "topic ids")
 	}
 	broker := rapid.Int32Range(0, 3)
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
 		return FormatCluster{ClusterID: rapid.SampledFrom([]string{"", "x"}).Draw(t, "cluster id")}
 	case 1:
@@ -242,12 +242,45 @@ func command(t *rapid.T, image *Image) Command {
 			remove.LogIDs = append(remove.LogIDs, tombstone.LogID)
 		}
 		return remove
+	case 5:
+		return alteration(t, ids(), broker)
+	case 6:
+		var more CreatePartitions
+		for _, id := range ids() {
+			asked := MorePartitions{Topic: id, Count: rapid.Int32Range(0, 6).Draw(t, "count")}
+			source := rand.NewChaCha8([32]byte{rapid.Byte().Draw(t, "seed"), byte(image.Index), byte(image.Index >> 8), 1})
+			if err := asked.Draw(source, rapid.IntRange(1, 4).Draw(t, "present")); err != nil {
+				t.Fatal(err)
+			}
+			more.Topics = append(more.Topics, asked)
+		}
+		return more
 	}
 	allocate := AllocateProducerIDs{Broker: broker.Draw(t, "broker")}
 	if b, ok := image.Broker(allocate.Broker); ok {
 		allocate.BrokerEpoch = b.Epoch
 	}
 	return allocate
+}
+
+// alteration draws changes of topics and brokers.
+func alteration(t *rapid.T, topics []TopicID, broker *rapid.Generator[int32]) AlterConfigs {
+	var alter AlterConfigs
+	add := func(a ConfigAlteration) {
+		for range rapid.IntRange(0, 3).Draw(t, "changes") {
+			a.Changes = append(a.Changes, ConfigChange{Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"),
+				Op: ConfigOp(rapid.IntRange(0, 3).Draw(t, "op")), Value: rapid.SampledFrom([]string{"", "x", "x,y"}).Draw(t, "value"), Base: "y"})
+		}
+		a.Replace = rapid.Bool().Draw(t, "replace")
+		alter.Resources = append(alter.Resources, a)
+	}
+	for _, id := range topics {
+		add(ConfigAlteration{Scope: ConfigOfTopic, Topic: id})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "brokers") {
+		add(ConfigAlteration{Scope: ConfigOfBroker, Broker: broker.Draw(t, "broker") - 1})
+	}
+	return alter
 }
 
 // For any run of commands: an image never changes once it is made, a refusal changes

@@ -18,7 +18,8 @@ const (
 )
 
 // Command is one change of the cluster: FormatCluster, StartBroker,
-// CreateTopics, DeleteTopics, RemoveTombstones or AllocateProducerIDs.
+// CreateTopics, DeleteTopics, RemoveTombstones, AllocateProducerIDs,
+// AlterConfigs or CreatePartitions.
 type Command interface {
 	kind() commandKind
 	encode(e *encoder)

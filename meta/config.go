@@ -48,6 +48,9 @@ type ConfigKey struct {
 	Synonyms []ConfigSynonym
 	// Sensitive values are secrets and are never shown.
 	Sensitive bool
+	// Dynamic configurations can be changed while the broker runs: all of topics, and of
+	// brokers those that are defaults of topics.
+	Dynamic bool
 
 	// check returns why value is wrong, as a sentence, or "".
 	check func(value string) string

@@ -60,7 +60,7 @@ func synonymConfigs() []*ConfigKey {
 	var keys []*ConfigKey
 	for _, topic := range topicConfigs {
 		for n, synonym := range topic.Synonyms {
-			key := &ConfigKey{Name: synonym.Name, Type: topic.Type, Default: topic.Default, NoDefault: n > 0,
+			key := &ConfigKey{Name: synonym.Name, Type: topic.Type, Default: topic.Default, NoDefault: n > 0, Dynamic: true,
 				Documentation: "The default of the topic configuration " + topic.Name + "."}
 			if synonym.Millis != 1 {
 				key.Type = ConfigInt // as Kafka has it for minutes and hours

@@ -133,11 +133,11 @@ func TestTheTopicWinsOverTheBrokerAndTheFirstSynonymOverTheNext(t *testing.T) {
 		source        ConfigSource
 		synonyms      string
 	}{
-		{nil, nil, "604800000", ConfigSourceDefault, "retention.ms"},
-		{nil, map[string]string{"log.retention.hours": "2"}, "7200000", ConfigSourceBroker, "log.retention.hours retention.ms"},
-		{nil, map[string]string{"log.retention.hours": "2", "log.retention.minutes": "3"}, "180000", ConfigSourceBroker, "log.retention.minutes log.retention.hours retention.ms"},
-		{nil, map[string]string{"log.retention.hours": "-1"}, "-1", ConfigSourceBroker, "log.retention.hours retention.ms"},
-		{map[string]string{"retention.ms": "9"}, map[string]string{"log.retention.ms": "4"}, "9", ConfigSourceTopic, "retention.ms log.retention.ms retention.ms"},
+		{nil, nil, "604800000", ConfigSourceDefault, "log.retention.ms"},
+		{nil, map[string]string{"log.retention.hours": "2"}, "7200000", ConfigSourceBroker, "log.retention.hours log.retention.ms"},
+		{nil, map[string]string{"log.retention.hours": "2", "log.retention.minutes": "3"}, "180000", ConfigSourceBroker, "log.retention.minutes log.retention.hours log.retention.ms"},
+		{nil, map[string]string{"log.retention.hours": "-1"}, "-1", ConfigSourceBroker, "log.retention.hours log.retention.ms"},
+		{map[string]string{"retention.ms": "9"}, map[string]string{"log.retention.ms": "4"}, "9", ConfigSourceTopic, "retention.ms log.retention.ms log.retention.ms"},
 	}
 	for _, test := range cases {
 		d := defaults(t, test.broker)

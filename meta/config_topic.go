@@ -30,7 +30,15 @@ func inCleaner(name string) []ConfigSynonym { return same("log.cleaner." + name)
 // (org.apache.kafka.common.config.TopicConfig, LogConfig, QuotaConfig), with
 // Kafka's types, ranges and defaults. One default differs on purpose:
 // flush.messages is 1 here, so that what is acknowledged is on the disk.
-var topicConfigs = newConfigTable(slices.Concat(retentionConfigs, segmentConfigs, messageConfigs, compactionConfigs, replicationConfigs, tierConfigs))
+var topicConfigs = newConfigTable(dynamic(slices.Concat(retentionConfigs, segmentConfigs, messageConfigs, compactionConfigs, replicationConfigs, tierConfigs)))
+
+// dynamic marks keys that can be changed at any time.
+func dynamic(keys []*ConfigKey) []*ConfigKey {
+	for _, key := range keys {
+		key.Dynamic = true
+	}
+	return keys
+}
 
 var retentionConfigs = []*ConfigKey{
 	{Name: "cleanup.policy", Type: ConfigList, Default: "delete", check: listOf("compact", "delete"),

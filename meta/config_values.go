@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -12,9 +13,11 @@ type ConfigSource uint8
 
 // The sources of configuration values, weakest first.
 const (
-	ConfigSourceDefault ConfigSource = iota + 1 // nobody
-	ConfigSourceBroker                          // the broker's flags or file
-	ConfigSourceTopic                           // the topic
+	ConfigSourceDefault       ConfigSource = iota + 1 // nobody
+	ConfigSourceBroker                                // the broker's flags or file
+	ConfigSourceEveryBroker                           // set dynamically on all brokers
+	ConfigSourceBrokerDynamic                         // set dynamically on this broker
+	ConfigSourceTopic                                 // the topic
 )
 
 // ConfigValue is what holds for one configuration, as DescribeConfigs shows it.
@@ -35,10 +38,17 @@ type ConfigSynonymValue struct {
 	Source ConfigSource
 }
 
-// Defaults are what holds for topics that set nothing: the broker's
-// configuration, over the defaults of the registry. Immutable.
+// Defaults are what holds for topics that set nothing: what is set dynamically on this
+// broker, then on all, then the broker's own configuration, then the defaults of the
+// registry. Immutable.
 type Defaults struct {
-	broker map[string]string
+	layers []configLayer // strongest first; the last is the broker's own
+}
+
+// configLayer are broker configurations of one source.
+type configLayer struct {
+	source  ConfigSource
+	configs map[string]string
 }
 
 // NewDefaults makes the Defaults of a broker whose configurations, by Kafka's
@@ -47,11 +57,23 @@ func NewDefaults(broker map[string]string) (*Defaults, error) {
 	if err := CheckBrokerConfigs(broker); err != nil {
 		return nil, err
 	}
-	d := &Defaults{broker: make(map[string]string, len(broker))}
-	for _, name := range sortedKeys(broker) {
-		d.broker[name] = broker[name]
+	return &Defaults{layers: []configLayer{{ConfigSourceBroker, maps.Clone(broker)}}}, nil
+}
+
+// WithDynamic returns d with what image has set on a broker and on all of them in place
+// of what d had of that before.
+func (d *Defaults) WithDynamic(image *Image, broker int32) *Defaults {
+	next := &Defaults{}
+	for _, layer := range []configLayer{
+		{ConfigSourceBrokerDynamic, image.BrokerConfigs(broker)},
+		{ConfigSourceEveryBroker, image.BrokerConfigs(EveryBroker)},
+	} {
+		if len(layer.configs) > 0 {
+			next.layers = append(next.layers, layer)
+		}
 	}
-	return d, nil
+	next.layers = append(next.layers, d.layers[len(d.layers)-1])
+	return next
 }
 
 // DescribeTopic returns what holds for key on topic, of which only Configs is asked.
@@ -60,10 +82,11 @@ func (d *Defaults) DescribeTopic(topic *Topic, key *ConfigKey) ConfigValue {
 	if explicit, set := topic.Configs[key.Name]; set {
 		value.add(key.Name, explicit, ConfigSourceTopic)
 	}
-	for _, synonym := range key.Synonyms {
-		if raw, set := d.broker[synonym.Name]; set {
-			converted, _ := synonym.convert(raw) // NewDefaults has checked it
-			value.add(synonym.Name, converted, ConfigSourceBroker)
+	for _, layer := range d.layers {
+		for _, synonym := range key.Synonyms {
+			if raw, set := layer.configs[synonym.Name]; set {
+				value.addSynonym(synonym, raw, layer.source)
+			}
 		}
 	}
 	value.addDefault()
@@ -73,11 +96,29 @@ func (d *Defaults) DescribeTopic(topic *Topic, key *ConfigKey) ConfigValue {
 // DescribeBroker returns what holds for a broker configuration.
 func (d *Defaults) DescribeBroker(key *ConfigKey) ConfigValue {
 	value := ConfigValue{Key: key}
-	if raw, set := d.broker[key.Name]; set {
-		value.add(key.Name, raw, ConfigSourceBroker)
+	for _, layer := range d.layers {
+		if raw, set := layer.configs[key.Name]; set {
+			value.add(key.Name, raw, layer.source)
+		}
 	}
 	value.addDefault()
 	return value
+}
+
+// DescribeEveryBroker returns what is set dynamically on all brokers, in name order.
+func DescribeEveryBroker(image *Image) []ConfigValue {
+	configs := image.BrokerConfigs(EveryBroker)
+	var values []ConfigValue
+	for _, name := range sortedKeys(configs) {
+		key, known := BrokerConfigKey(name)
+		if !known {
+			continue // of a newer version: it does nothing here
+		}
+		value := ConfigValue{Key: key}
+		value.add(name, configs[name], ConfigSourceEveryBroker)
+		values = append(values, value)
+	}
+	return values
 }
 
 func (v *ConfigValue) add(name, value string, source ConfigSource) {
@@ -87,9 +128,23 @@ func (v *ConfigValue) add(name, value string, source ConfigSource) {
 	v.Synonyms = append(v.Synonyms, ConfigSynonymValue{Name: name, Value: value, Source: source})
 }
 
+// addSynonym adds a broker configuration that stands behind a topic's: it is shown as it
+// was set, and counts in the topic's unit.
+func (v *ConfigValue) addSynonym(synonym ConfigSynonym, raw string, source ConfigSource) {
+	v.add(synonym.Name, raw, source)
+	if len(v.Synonyms) == 1 {
+		v.Value, _ = synonym.convert(raw) // it was checked when it was set
+	}
+}
+
+// addDefault adds the default, which Kafka shows under the broker's name if there is one.
 func (v *ConfigValue) addDefault() {
 	if !v.Key.NoDefault {
-		v.add(v.Key.Name, v.Key.Default, ConfigSourceDefault)
+		name := v.Key.Name
+		if len(v.Key.Synonyms) > 0 {
+			name = v.Key.Synonyms[0].Name
+		}
+		v.add(name, v.Key.Default, ConfigSourceDefault)
 		return
 	}
 	if len(v.Synonyms) == 0 {
@@ -167,10 +222,12 @@ func (v configReader) text(name string) string {
 	if !known {
 		panic("meta: no topic configuration " + name)
 	}
-	for _, synonym := range key.Synonyms {
-		if raw, set := v.defaults.broker[synonym.Name]; set {
-			converted, _ := synonym.convert(raw)
-			return converted
+	for _, layer := range v.defaults.layers {
+		for _, synonym := range key.Synonyms {
+			if raw, set := layer.configs[synonym.Name]; set {
+				converted, _ := synonym.convert(raw)
+				return converted
+			}
 		}
 	}
 	return key.Default

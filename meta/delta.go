@@ -21,13 +21,16 @@ type Delta struct {
 	BrokersChanged []*Broker
 	// TombstonesRemoved are logs that no broker has any more.
 	TombstonesRemoved []LogID
+	// BrokerConfigsChanged are brokers, EveryBroker among them, on which other
+	// configurations are set than before.
+	BrokerConfigsChanged []int32
 }
 
 // Empty reports whether nothing but the index, or what only the controller looks
 // at, changed.
 func (d *Delta) Empty() bool {
 	return len(d.TopicsCreated) == 0 && len(d.TopicsDeleted) == 0 && len(d.TopicsChanged) == 0 &&
-		len(d.BrokersChanged) == 0 && len(d.TombstonesRemoved) == 0
+		len(d.BrokersChanged) == 0 && len(d.TombstonesRemoved) == 0 && len(d.BrokerConfigsChanged) == 0
 }
 
 // Diff returns what lies between two images, for a reader that skipped some:
@@ -57,6 +60,15 @@ func Diff(before, after *Image) Delta {
 	merge(before.tombstones, after.tombstones, compareTombstones, func(old, now *Tombstone) {
 		if now == nil {
 			delta.TombstonesRemoved = append(delta.TombstonesRemoved, old.LogID)
+		}
+	})
+	merge(before.brokerConfigs, after.brokerConfigs, compareBrokerConfigs, func(old, now *BrokerConfigs) {
+		switch {
+		case old == now:
+		case old == nil:
+			delta.BrokerConfigsChanged = append(delta.BrokerConfigsChanged, now.ID)
+		case now == nil || !maps.Equal(old.Configs, now.Configs):
+			delta.BrokerConfigsChanged = append(delta.BrokerConfigsChanged, old.ID)
 		}
 	})
 	return delta
@@ -90,6 +102,8 @@ func merge[T any](a, b []*T, compare func(a, b *T) int, each func(a, b *T)) {
 }
 
 func compareTopics(a, b *Topic) int { return strings.Compare(a.Name, b.Name) }
+
+func compareBrokerConfigs(a, b *BrokerConfigs) int { return cmp.Compare(a.ID, b.ID) }
 
 func compareBrokers(a, b *Broker) int { return cmp.Compare(a.ID, b.ID) }
 

@@ -22,17 +22,22 @@ func AppendImage(dst []byte, image *Image) []byte {
 		e.text(tombstone.Label)
 		e.int32s(tombstone.Brokers)
 	}
+	e.count(len(image.brokerConfigs))
+	for _, configs := range image.brokerConfigs {
+		e.signed(int64(configs.ID))
+		e.texts(configs.Configs)
+	}
 	return endFrame(e.dst, len(dst))
 }
 
 // DecodeImage reads a frame that AppendImage wrote. It returns ErrNewerFormat
 // or a *CorruptionError; the image holds no reference to data.
 func DecodeImage(data []byte) (*Image, error) {
-	kind, err := openFrame("snapshot", data)
+	kind, version, err := openFrame("snapshot", data)
 	if err != nil {
 		return nil, err
 	}
-	d := &decoder{what: "snapshot", data: data, at: frameHeader}
+	d := &decoder{what: "snapshot", data: data, at: frameHeader, version: version}
 	if kind != kindSnapshot {
 		d.at = 3
 		d.fail("it is a command")
@@ -52,6 +57,11 @@ func DecodeImage(data []byte) (*Image, error) {
 	for range d.count(tombstoneBytesMin) {
 		image.tombstones = append(image.tombstones, &Tombstone{LogID: d.id(), Label: d.text(), Brokers: d.int32s()})
 	}
+	if version >= 2 { // brokers had no dynamic configurations before
+		for range d.count(brokerConfigsBytesMin) {
+			image.brokerConfigs = append(image.brokerConfigs, &BrokerConfigs{ID: d.int32(), Configs: d.texts()})
+		}
+	}
 	checkOrder(d, image)
 	if err := d.finish(); err != nil {
 		return nil, err
@@ -61,10 +71,11 @@ func DecodeImage(data []byte) (*Image, error) {
 
 // The shortest form of each element, by which the decoder bounds counts.
 const (
-	brokerBytesMin    = 1 + 1 + 1 + 1 + 1 + 1 + 16
-	topicBytesMin     = 1 + 16 + 1 + 1 + 1
-	partitionBytesMin = 16 + 1 + 1 + 1 + 1 + 1
-	tombstoneBytesMin = 16 + 1 + 1
+	brokerBytesMin        = 1 + 1 + 1 + 1 + 1 + 1 + 16
+	topicBytesMin         = 1 + 16 + 1 + 1 + 1
+	partitionBytesMin     = 16 + 1 + 1 + 1 + 1 + 1
+	tombstoneBytesMin     = 16 + 1 + 1
+	brokerConfigsBytesMin = 1 + 1 + 2
 )
 
 func encodeBroker(e *encoder, broker *Broker) {
@@ -161,6 +172,14 @@ func checkOrder(d *decoder, image *Image) {
 		}
 		if len(tombstone.Brokers) == 0 {
 			d.fail("a tombstone waits for no broker")
+		}
+	}
+	for n, configs := range image.brokerConfigs {
+		if n > 0 && image.brokerConfigs[n-1].ID >= configs.ID {
+			d.fail("the brokers' configurations are out of order")
+		}
+		if len(configs.Configs) == 0 || configs.ID < EveryBroker {
+			d.fail("a broker's configurations are none, or of no broker")
 		}
 	}
 }

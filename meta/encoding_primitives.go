@@ -2,6 +2,7 @@ package meta
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 )
 
@@ -52,10 +53,11 @@ func (e *encoder) texts(m map[string]string) {
 // reads as zero, and finish reports it. No count makes it allocate more than a small
 // multiple of the bytes that are there.
 type decoder struct {
-	what string
-	data []byte
-	at   int
-	err  *CorruptionError
+	what    string
+	version byte // of the frame
+	data    []byte
+	at      int
+	err     *CorruptionError
 }
 
 func (d *decoder) fail(cause string) {
@@ -122,6 +124,16 @@ func (d *decoder) int16() int16 {
 		return 0
 	}
 	return int16(v)
+}
+
+// enum reads a number of a closed set that ends at most.
+func (d *decoder) enum(what string, most uint64) uint8 {
+	v := d.unsigned()
+	if v > most {
+		d.fail(fmt.Sprintf("there is no %s %d", what, v))
+		return 0
+	}
+	return uint8(v)
 }
 
 // count reads how many elements follow, each of at least elementBytes.

@@ -24,6 +24,11 @@ func samples() []Command {
 		DeleteTopics{IDs: []TopicID{{2}, {5}}},
 		RemoveTombstones{Broker: 1, LogIDs: []LogID{{3}}},
 		AllocateProducerIDs{Broker: 1, BrokerEpoch: 77},
+		AlterConfigs{Resources: []ConfigAlteration{
+			{Scope: ConfigOfTopic, Topic: TopicID{2}, Broker: 0, Replace: true, Changes: []ConfigChange{{Name: "retention.ms", Op: ConfigSet, Value: "6"}}},
+			{Scope: ConfigOfBroker, Broker: EveryBroker, Changes: []ConfigChange{{Name: "log.cleanup.policy", Op: ConfigAppend, Value: "delete", Base: "delete"}}},
+		}},
+		CreatePartitions{Topics: []MorePartitions{{Topic: TopicID{2}, Count: 4, LogIDs: []LogID{{7}, {8}}, Replicas: [][]int32{{1}, {2}}}}},
 	}
 }
 
@@ -33,6 +38,7 @@ func sampleImage(t testing.TB) *Image {
 		c.must(command)
 	}
 	c.must(DeleteTopics{IDs: []TopicID{{5}}})
+	c.must(samples()[6])
 	return c.image
 }
 
@@ -138,7 +144,7 @@ func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
 // bytes 3.6 GiB).
 func TestCountsAreBoundByWhatFollows(t *testing.T) {
 	body := binary.AppendUvarint(nil, 1<<40)
-	for _, kind := range []commandKind{kindCreateTopics, kindDeleteTopics, kindRemoveTombstones} {
+	for _, kind := range []commandKind{kindCreateTopics, kindDeleteTopics, kindRemoveTombstones, kindAlterConfigs, kindCreatePartitions} {
 		frame := beginFrame(nil, byte(kind))
 		if kind == kindRemoveTombstones {
 			frame = append(frame, 2)

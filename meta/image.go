@@ -20,13 +20,14 @@ type Image struct {
 	topics         []*Topic // in name order
 	topicsByName   *index[*Topic]
 	topicsByID     *index[*Topic]
-	collisions     *index[string] // topic name by its name with '.' replaced by '_'
-	brokers        []*Broker      // in id order
-	tombstones     []*Tombstone   // in log id order
-	partitions     int            // of all topics
-	replicas       map[int32]int  // how many each broker holds; copied when changed
-	placements     uint64         // partitions ever placed; where the next one starts
-	nextProducerID int64          // the first one that no block holds
+	collisions     *index[string]   // topic name by its name with '.' replaced by '_'
+	brokers        []*Broker        // in id order
+	tombstones     []*Tombstone     // in log id order
+	brokerConfigs  []*BrokerConfigs // in id order, EveryBroker first
+	partitions     int              // of all topics
+	replicas       map[int32]int    // how many each broker holds; copied when changed
+	placements     uint64           // partitions ever placed; where the next one starts
+	nextProducerID int64            // the first one that no block holds
 }
 
 // Tombstone remembers the log of a deleted partition until every broker that

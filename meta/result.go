@@ -2,7 +2,8 @@ package meta
 
 // Result is what a command answers its proposer: FormatClusterResult,
 // StartBrokerResult, CreateTopicsResult, DeleteTopicsResult,
-// RemoveTombstonesResult or AllocateProducerIDsResult.
+// RemoveTombstonesResult, AllocateProducerIDsResult, AlterConfigsResult or
+// CreatePartitionsResult.
 type Result interface{ result() }
 
 // FormatClusterResult answers FormatCluster.
@@ -46,9 +47,30 @@ type AllocateProducerIDsResult struct {
 	Count int32
 }
 
+// AlterConfigsResult answers AlterConfigs: one entry per resource, in its order.
+type AlterConfigsResult struct {
+	// Index is that of the image that has the changes.
+	Index     uint64
+	Resources []ConfigResult
+}
+
+// ConfigResult is what became of one ConfigAlteration.
+type ConfigResult struct {
+	Err error
+}
+
+// CreatePartitionsResult answers CreatePartitions: one entry per topic, in its order.
+type CreatePartitionsResult struct {
+	// Index is that of the image that has the partitions.
+	Index  uint64
+	Topics []TopicResult
+}
+
 func (FormatClusterResult) result()       {}
 func (StartBrokerResult) result()         {}
 func (CreateTopicsResult) result()        {}
 func (DeleteTopicsResult) result()        {}
 func (RemoveTombstonesResult) result()    {}
 func (AllocateProducerIDsResult) result() {}
+func (AlterConfigsResult) result()        {}
+func (CreatePartitionsResult) result()    {}

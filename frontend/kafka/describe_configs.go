@@ -7,7 +7,7 @@ package kafka
 //	4    flexible
 //
 // Topics and this broker are described; a broker's name is its node id. The
-// empty name, Kafka's cluster-wide dynamic default, has nothing set. Values are
+// empty name has what is set dynamically on all brokers. Values are
 // never null but where there is none; secrets always are.
 
 import (
@@ -72,7 +72,7 @@ func (c *call) describeResource(asked *kmsg.DescribeConfigsRequestResource) ([]m
 		}
 	case kmsg.ConfigResourceTypeBroker:
 		if asked.ResourceName == "" {
-			return nil, nil
+			return slices.DeleteFunc(meta.DescribeEveryBroker(b.Image()), func(v meta.ConfigValue) bool { return !wanted(v.Key.Name) }), nil
 		}
 		if asked.ResourceName != strconv.Itoa(int(b.NodeID())) {
 			return nil, fmt.Errorf("%w: unexpected broker id, expected %d or an empty string, but received %s", broker.ErrUnknownBroker, b.NodeID(), clip(asked.ResourceName))
@@ -95,7 +95,7 @@ func describeConfig(value meta.ConfigValue, asked *kmsg.DescribeConfigsRequest) 
 	described.Source = configSource(value.Source)
 	described.IsDefault = value.Source == meta.ConfigSourceDefault
 	described.IsSensitive = value.Key.Sensitive
-	described.ReadOnly = readOnly(value.Key)
+	described.ReadOnly = !value.Key.Dynamic
 	described.ConfigType = kmsg.ConfigType(value.Key.Type)
 	if asked.IncludeDocumentation {
 		described.Documentation = &value.Key.Documentation
@@ -112,13 +112,6 @@ func describeConfig(value meta.ConfigValue, asked *kmsg.DescribeConfigsRequest) 
 	return described
 }
 
-// readOnly reports whether a configuration cannot be changed while the broker
-// runs: those of the broker, which come from its flags and file.
-func readOnly(key *meta.ConfigKey) bool {
-	topicKey, ok := meta.TopicConfigKey(key.Name)
-	return !ok || topicKey != key
-}
-
 func shownValue(value *meta.ConfigValue, text string) *string {
 	if value.Null || value.Key.Sensitive {
 		return nil
@@ -130,6 +123,10 @@ func configSource(source meta.ConfigSource) kmsg.ConfigSource {
 	switch source {
 	case meta.ConfigSourceTopic:
 		return kmsg.ConfigSourceDynamicTopicConfig
+	case meta.ConfigSourceBrokerDynamic:
+		return kmsg.ConfigSourceDynamicBrokerConfig
+	case meta.ConfigSourceEveryBroker:
+		return kmsg.ConfigSourceDynamicDefaultBrokerConfig
 	case meta.ConfigSourceBroker:
 		return kmsg.ConfigSourceStaticBrokerConfig
 	case meta.ConfigSourceDefault:

@@ -77,7 +77,8 @@ var codes = []struct {
 	{errZstdFetch, kerr.UnsupportedCompressionType},
 	{errFetchSession, kerr.FetchSessionIDNotFound},
 
-	// Topics and configurations.
+	// Topics and configurations. A fault of a request wins over what it is about: see ofScope.
+	{errInvalidRequest, kerr.InvalidRequest},
 	{meta.ErrTopicExists, kerr.TopicAlreadyExists},
 	{meta.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{meta.ErrInvalidTopicName, kerr.InvalidTopicException},
@@ -90,8 +91,8 @@ var codes = []struct {
 	{broker.ErrRecordsKept, kerr.PolicyViolation},
 	{errTopicDeletionOff, kerr.TopicDeletionDisabled},
 	{broker.ErrUnknownBroker, kerr.InvalidRequest},
+	{meta.ErrUnknownBroker, kerr.BrokerIDNotRegistered},
 
-	{errInvalidRequest, kerr.InvalidRequest},
 	{errUnsupportedVersion, kerr.UnsupportedVersion},
 
 	// Who ran out of time hears that, not who was being asked.

@@ -26,7 +26,6 @@ var withoutCode = map[string]string{
 	"record.ErrProducerState":      "wraps ErrInvalidRecord",
 	"record.ErrKeyMissing":         "wraps ErrInvalidRecord",
 	"record.ErrDecompress":         "wraps ErrInvalidRecord",
-	"meta.ErrUnknownBroker":        "comes within ErrNoProducerIDs",
 	"meta.ErrStaleBroker":          "comes within ErrNoProducerIDs",
 	"meta.ErrProducerIDsExhausted": "comes within ErrNoProducerIDs",
 	"meta.ErrNotFormatted":         "a broker serves nobody before its cluster is formatted",

@@ -43,6 +43,9 @@ func init() {
 		control(kmsg.InitProducerID, 0, 5, initProducerID),
 		control(kmsg.OffsetForLeaderEpoch, 2, 4, offsetForLeaderEpoch),
 		control(kmsg.DescribeConfigs, 1, 4, describeConfigs),
+		control(kmsg.AlterConfigs, 0, 2, alterConfigs),
+		control(kmsg.IncrementalAlterConfigs, 0, 1, incrementalAlterConfigs),
+		control(kmsg.CreatePartitions, 0, 3, createPartitions),
 		control(kmsg.DescribeCluster, 0, 2, describeCluster),
 	} {
 		if registry[row.key] != nil {

@@ -121,6 +121,33 @@ func TestEveryAdvertisedVersionIsAnsweredInItsOwnLayout(t *testing.T) {
 			}
 			return r
 		},
+		kmsg.AlterConfigs: func(int16) kmsg.Request {
+			r := kmsg.NewPtrAlterConfigsRequest()
+			for _, name := range names {
+				asked := kmsg.NewAlterConfigsRequestResource()
+				asked.ResourceType, asked.ResourceName = kmsg.ConfigResourceTypeTopic, name
+				r.Resources = append(r.Resources, asked)
+			}
+			return r
+		},
+		kmsg.IncrementalAlterConfigs: func(int16) kmsg.Request {
+			r := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			for _, name := range names {
+				asked := kmsg.NewIncrementalAlterConfigsRequestResource()
+				asked.ResourceType, asked.ResourceName = kmsg.ConfigResourceTypeTopic, name
+				r.Resources = append(r.Resources, asked)
+			}
+			return r
+		},
+		kmsg.CreatePartitions: func(version int16) kmsg.Request {
+			r := kmsg.NewPtrCreatePartitionsRequest()
+			for _, name := range names {
+				asked := kmsg.NewCreatePartitionsRequestTopic()
+				asked.Topic, asked.Count = name, 3+int32(version)
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
 		kmsg.DescribeCluster: func(int16) kmsg.Request {
 			r := kmsg.NewPtrDescribeClusterRequest()
 			r.EndpointType = endpointBrokers
