@@ -6,7 +6,7 @@
 #   PARTITIONS=10000 scripts/recovery.sh [serve flags ...]
 #
 # ROUNDS=5 JOURNAL_BYTES=536870912 FILL=0.5 (of the journal, when it is killed; if it is not reached
-# within FILL_SECONDS=30, so be it) BATCH_BYTES=16384. DATA=./data-recovery, OUT=./recovery.jsonl gets a
+# within FILL_SECONDS=30, so be it) BATCH_BYTES=16384. DATA=./data-recovery (KEEP=1 leaves it there), OUT=./recovery.jsonl gets a
 # line for each round. Needs jq and curl, and a machine on which nothing else runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ ringlog=${RINGLOG:-bin/ringlog}
 rm -rf "$data" && mkdir -p "$data"
 broker= load=
 trap '[ -z "$load" ] || kill "$load" 2>/dev/null || true; [ -z "$broker" ] || kill "$broker" 2>/dev/null || true
-  wait 2>/dev/null || true; rm -rf "$data"' EXIT
+  wait 2>/dev/null || true; [ -n "${KEEP:-}" ] || rm -rf "$data"' EXIT
 
 # answered: seconds from the start of a broker until a client has read the end of a partition.
 started() {
