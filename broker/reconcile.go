@@ -19,6 +19,9 @@ const (
 	// logChangesParallel is how many logs are created, configured or deleted at
 	// once: each waits for a flush of its directory, and flushes run side by side.
 	logChangesParallel = 16
+	// logOpensParallel is how many are opened at once at the start: each is a dozen small reads
+	// one after the other, and a device answers many at a time.
+	logOpensParallel = 128
 	// partitionEpochUnmadeMax is the partition epoch up to which a log may never
 	// have been made: a topic begins at 0, and if the broker stops before it has
 	// made the logs, its next start raises that to 1. Above it a log that is missing is

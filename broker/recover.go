@@ -21,7 +21,7 @@ func (b *Broker) Recover(ctx context.Context, image *meta.Image) (epochMax int32
 	var mu sync.Mutex
 	epochMax = -1
 	var group errgroup.Group
-	group.SetLimit(logChangesParallel)
+	group.SetLimit(logOpensParallel)
 	defaults := b.options.Defaults.WithDynamic(image, b.options.NodeID)
 	for topic := range image.Topics() {
 		topicConfig := defaults.Topic(topic)

@@ -14,9 +14,10 @@ import (
 
 const (
 	// mergeWorkers is how many logs are merged at a time.
-	mergeWorkers = 64
-	// ringReadBytes is how much of a ring is read at a time; a frame is never longer.
-	ringReadBytes = 4 << 20
+	mergeWorkers = 192
+	// ringReadBytes is how much of a ring is read at a time, in pieces side by side; a
+	// frame is never longer.
+	ringReadBytes = 16 << 20
 	// mergeWriteBytes is the size of a write of merged batches.
 	mergeWriteBytes = 256 << 10
 	// spillSuffix ends the name of a file with journal entries of one log that could not

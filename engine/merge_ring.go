@@ -67,7 +67,7 @@ func (r *ring) readFrames(j *job, file disk.File, size int64) error {
 		}
 		next := 0
 		for next < len(data) {
-			f, err := journal.Parse(data[next:], r.checkpoint.Store)
+			f, err := journal.Skim(data[next:], r.checkpoint.Store)
 			var short *journal.ShortError
 			if errors.As(err, &short) && next > 0 && short.Bytes <= len(window) {
 				break // the window goes on from here
@@ -79,7 +79,7 @@ func (r *ring) readFrames(j *job, file disk.File, size int64) error {
 				next += plan.BlockBytes
 				continue
 			}
-			r.keep(&f, data[next:next+f.Bytes()])
+			r.keep(&f)
 			if err == nil {
 				next += f.Bytes()
 			} else {
@@ -92,14 +92,14 @@ func (r *ring) readFrames(j *job, file disk.File, size int64) error {
 }
 
 // keep takes a frame that can matter. It refers to memory that is read into again, so
-// it is read once more from a copy.
-func (r *ring) keep(f *journal.Frame, data []byte) {
+// what is kept is a copy. Of the others, half of the ring or more, nobody looks at the batches.
+func (r *ring) keep(f *journal.Frame) {
 	p := &r.checkpoint
 	if r.known && (f.Run < p.Run || f.Run == p.Run && f.Sequence < p.From) {
 		return
 	}
-	r.found = append(r.found, journal.Found{Run: f.Run, Sequence: f.Sequence, Flushed: f.Flushed, From: f.From, Whole: f.Whole()})
-	kept, _ := journal.Parse(append([]byte(nil), data...), p.Store) // what it says is known already
+	kept := f.Clone()
+	r.found = append(r.found, journal.Found{Run: f.Run, Sequence: f.Sequence, Flushed: f.Flushed, From: f.From, Whole: kept.Whole()})
 	r.frames = append(r.frames, kept)
 }
 

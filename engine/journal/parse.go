@@ -36,15 +36,17 @@ func (e *ShortError) Unwrap() error { return ErrShort }
 // Frame is one that was read. It refers to the bytes that Parse was given.
 type Frame struct {
 	Header
-	bytes int // with padding
-	rows  []row
-	whole bool
+	bytes  int  // with padding
+	tabled bool // the table can be read
+	rows   []row
+	whole  bool // and all batches
 }
 
 // row is one entry as the table has it.
 type row struct {
 	entry Entry
 	data  []byte
+	crc   uint32
 	whole bool
 }
 
@@ -61,6 +63,17 @@ type row struct {
 //
 // Damaged batches are no error: At and Whole tell.
 func Parse(data []byte, store [16]byte) (Frame, error) {
+	f, err := Skim(data, store)
+	if err == nil {
+		f.checkBatches()
+	}
+	return f, err
+}
+
+// Skim is Parse without a look at the batches, which is most of the work: what it returns
+// has its Header, Bytes and entries, none of which counts as whole yet. Clone makes up
+// for it.
+func Skim(data []byte, store [16]byte) (Frame, error) {
 	var f Frame
 	if len(data) < headerBytes {
 		return f, &ShortError{Bytes: BlockBytes}
@@ -97,28 +110,52 @@ func Parse(data []byte, store [16]byte) (Frame, error) {
 	if err != nil {
 		return f, err
 	}
-	f.rows, f.whole = rows, true
-	for i := range rows {
-		f.whole = f.whole && rows[i].whole
-	}
+	f.rows, f.tabled = rows, true
 	return f, nil
 }
 
-// parseTable reads a table whose checksum holds, and checks the data of each
-// entry.
+// checkBatches compares the batches of each entry with their checksum.
+func (f *Frame) checkBatches() {
+	f.whole = f.tabled
+	for i := range f.rows {
+		r := &f.rows[i]
+		r.whole = crc32.Checksum(r.data, castagnoli) == r.crc
+		f.whole = f.whole && r.whole
+	}
+}
+
+// Clone returns the frame with memory of its own, its batches checked there.
+func (f *Frame) Clone() Frame {
+	bytes := 0
+	for i := range f.rows {
+		bytes += len(f.rows[i].data)
+	}
+	c, memory := *f, make([]byte, 0, bytes)
+	c.rows = make([]row, len(f.rows))
+	for i, r := range f.rows {
+		from := len(memory)
+		memory = append(memory, r.data...)
+		r.data = memory[from:len(memory):len(memory)]
+		c.rows[i] = r
+	}
+	c.checkBatches()
+	return c
+}
+
+// parseTable reads a table whose checksum holds.
 func parseTable(table []byte, entries int, data []byte) ([]row, error) {
 	rows := make([]row, entries)
 	at, start := 0, headerBytes+len(data)
 	for i := range rows {
 		r := &rows[i]
 		c := rowCursor{rest: table[at:]}
-		dataBytes, dataCRC := c.row(&r.entry)
+		dataBytes, crc := c.row(&r.entry)
+		r.crc = crc
 		if c.bad || !r.entry.sound() || dataBytes == 0 || dataBytes > uint64(len(data)) {
 			return nil, corrupt(start+at, "entry %d makes no sense", i)
 		}
 		at = len(table) - len(c.rest)
 		r.data, data = data[:dataBytes:dataBytes], data[dataBytes:]
-		r.whole = crc32.Checksum(r.data, castagnoli) == dataCRC
 	}
 	if at != len(table) || len(data) != 0 {
 		return nil, corrupt(start+at, "%d bytes of the table and %d of the data belong to no entry", len(table)-at, len(data))

@@ -366,3 +366,43 @@ func TestBuilderRefusesBadCode(t *testing.T) {
 		}()
 	}
 }
+
+// A restart copies out of its window the frames that it still needs, and looks at their batches there: the copy
+// must say of them exactly what Parse says, and stay what it is when the window is read into again.
+func TestAClonedFrameSaysWhatParseSays(t *testing.T) {
+	store := [16]byte{7}
+	var b Builder
+	b.Begin(make([]byte, 1<<16))
+	for i := range 3 {
+		b.Entry(Entry{LogID: [16]byte{byte(i)}, Gen: 1, PreviousEnd: 10, FirstOffset: 10, LastOffset: 12})
+		b.Append([]byte{1, 2, 3, byte(i)})
+	}
+	data := b.Finish(Header{Store: store, Run: 1, Sequence: 5, Flushed: 4, From: 2})
+	for name, damage := range map[string]func(d []byte){
+		"whole":                 func([]byte) {},
+		"a damaged batch":       func(d []byte) { d[headerBytes+5] ^= 1 },
+		"a damaged table":       func(d []byte) { d[headerBytes+13] ^= 1 },
+		"a damaged first batch": func(d []byte) { d[headerBytes] ^= 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			window := append([]byte(nil), data...)
+			damage(window)
+			parsed, parseErr := Parse(append([]byte(nil), window...), store)
+			skimmed, err := Skim(window, store)
+			if (err == nil) != (parseErr == nil) {
+				t.Fatalf("Skim says %v, Parse %v", err, parseErr)
+			}
+			cloned := skimmed.Clone()
+			clear(window)
+			if cloned.Whole() != parsed.Whole() || cloned.Len() != parsed.Len() || cloned.Bytes() != parsed.Bytes() || cloned.Header != parsed.Header {
+				t.Fatalf("the clone is %+v, Parse gives %+v", cloned, parsed)
+			}
+			for i := range parsed.Len() {
+				e, batch, whole := parsed.At(i)
+				if ce, cb, cw := cloned.At(i); ce != e || cw != whole || !bytes.Equal(cb, batch) {
+					t.Fatalf("entry %d of the clone is %+v %x %v, not %+v %x %v", i, ce, cb, cw, e, batch, whole)
+				}
+			}
+		})
+	}
+}
