@@ -16,7 +16,7 @@ SEEDS ?= 2000
 # machine that has other things to do.
 TEST_TIMEOUT ?= 30m
 
-.PHONY: build test race lint fuzz kill cut accept check tools bench soak clean
+.PHONY: build test race lint giouring fuzz kill cut accept check tools bench soak clean
 
 build:
 	$(GO) build -o bin/ringlog ./cmd/ringlog
@@ -31,6 +31,12 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/lint
+
+giouring: ## the library's ring, which only a build with this tag and flag has, through the tests of every disk
+	$(GO) vet -tags giouring ./engine/disk/...
+	$(GO) tool staticcheck -tags giouring ./engine/disk/...
+	$(GO) test -tags giouring -ldflags=-checklinkname=0 ./engine/disk/giouring ./engine/disk/backend
+	$(GO) build -tags giouring -ldflags=-checklinkname=0 -o bin/ringlog-giouring ./cmd/ringlog
 
 fuzz:
 	GO=$(GO) scripts/fuzz.sh $(FUZZ_SECONDS)
@@ -50,7 +56,7 @@ accept: tools ## what clients and operators see: kcat, the command line, stops a
 tools: ## installs by package name what the tests drive the broker with
 	scripts/install-test-tools.sh
 
-check: tools lint test race fuzz kill cut
+check: tools lint test race giouring fuzz kill cut
 
 bench: ## figures count only on a quiet machine: see BENCHMARKS.md
 	$(GO) test -run='^$$' -bench=. -benchmem ./...

@@ -44,7 +44,7 @@ type BareServerOptions struct {
 	// ChunkBytes and WritesMax shape the writes: default 256 KiB, 8 in flight per file.
 	ChunkBytes int `json:"chunk_bytes"`
 	WritesMax  int `json:"writes_max"`
-	// Disk is the mode of engine/disk/backend: auto, uring or portable. Default auto.
+	// Disk is the mode of engine/disk/backend: auto, uring, portable or giouring. Default auto.
 	Disk string `json:"disk"`
 }
 

@@ -45,7 +45,7 @@ type DeviceOptions struct {
 	History History `json:"history"`
 	// Flush is the flush mode. Default FlushNone.
 	Flush FlushMode `json:"flush"`
-	// Disk is the mode of engine/disk/backend: auto, uring or portable. Default auto.
+	// Disk is the mode of engine/disk/backend: auto, uring, portable or giouring. Default auto.
 	Disk string `json:"disk"`
 	// Duration of the run. Default 10 s.
 	Duration time.Duration `json:"duration_ns"`

@@ -66,6 +66,7 @@ const (
 	IOAuto     = "auto"
 	IOUring    = "uring"
 	IOPortable = "portable"
+	IOGiouring = "giouring" // in binaries built with that tag
 	AdminOff   = "off"
 
 	// JournalOff in Config.JournalBytes is "0" as a setting: every commit is then a
@@ -143,8 +144,8 @@ func (c *Config) resolve() (*resolved, error) {
 			fault(fmt.Errorf("admin-addr: %w", err))
 		}
 	}
-	if !slices.Contains([]string{IOAuto, IOUring, IOPortable}, c.IO) {
-		fault(fmt.Errorf("io: %q is not %s, %s or %s", c.IO, IOAuto, IOUring, IOPortable))
+	if !slices.Contains([]string{IOAuto, IOUring, IOPortable, IOGiouring}, c.IO) {
+		fault(fmt.Errorf("io: %q is not %s, %s, %s or %s", c.IO, IOAuto, IOUring, IOPortable, IOGiouring))
 	}
 	if c.Shards < 1 || c.Shards > engine.ShardsMax {
 		fault(fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, engine.ShardsMax))

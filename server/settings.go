@@ -47,7 +47,7 @@ var ownSettings = []Setting{
 		Documentation: "Whether to serve Go profiles under /debug/pprof/ of admin-addr.",
 		set:           func(c *Config, value string) error { return setBoolean(&c.Profiling, value) }},
 	{Name: "io", Default: IOAuto,
-		Documentation: "How disks are reached: uring, portable, or auto for io_uring where the system has it.",
+		Documentation: "How disks are reached: uring, portable, or auto for io_uring where the system has it; giouring, a library's ring, in binaries built with that tag.",
 		set:           func(c *Config, value string) error { c.IO = value; return nil }},
 	{Name: "shards", Default: "1",
 		Documentation: "How many threads of the storage engine share the logs. One serves a device and up to four cores; it may change from start to start.",

@@ -30,7 +30,7 @@ stated as a share of this one.`,
 	flags := command.Flags()
 	flags.StringVar(&acks, "acks", "all", "`who` must have a record before it counts: all, leader or none")
 	flags.StringVar(&options.Server.DataDir, "data-dir", "./data", "`directory` on the disk to measure")
-	flags.StringVar(&options.Server.Disk, "io", "auto", "`way` to reach the disk: auto, uring or portable")
+	flags.StringVar(&options.Server.Disk, "io", "auto", "`way` to reach the disk: auto, uring, portable or, if built with that tag, giouring")
 	flags.Int64Var(&options.Server.FileBytes, "file-bytes", 1<<30, "space of all files together, in `bytes`; each is written from its start again when it is full")
 	flags.StringVar(&history, "history", history, "`past` of the files: recycled (written once) or prepared (only allocated)")
 	flags.BoolVar(&serving, "serve", false, "be the server of a measurement, on standard input and output")
@@ -79,7 +79,7 @@ flushed by itself; with none, nothing is.`,
 	flags := command.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&options.DataDir, "data-dir", "./data", "`directory` on the disk to measure")
-	flags.StringVar(&options.Disk, "io", options.Disk, "`way` to reach the disk: auto, uring or portable")
+	flags.StringVar(&options.Disk, "io", options.Disk, "`way` to reach the disk: auto, uring, portable or, if built with that tag, giouring")
 	flags.StringVar(&flush, "flush", flush, "`when` to flush: group, each or none")
 	flags.IntVar(&options.ChunkBytes, "chunk-bytes", options.ChunkBytes, "size of a write, in `bytes`")
 	flags.IntVar(&options.Depth, "depth", options.Depth, "`number` of writes in flight, all files together")

@@ -43,7 +43,7 @@ appends are answered. The latency is what an appender sees: from there to there.
 	flags.StringVar(&options.DataDir, "data-dir", "./data", "`directory` on the disk to measure; the run's own is made in it and removed")
 	flags.StringVar((*string)(&options.System), "system", string(options.System), "`what` to measure: engine, journal, syncfs, files or direct")
 	flags.StringVar((*string)(&options.Way), "way", "", "`how` the engine makes appends durable: auto, with its journal, or without one: sync, one syncfs, or file, a flush of each file (default auto)")
-	flags.StringVar(&options.Disk, "io", options.Disk, "`way` to reach the disk: auto, uring or portable")
+	flags.StringVar(&options.Disk, "io", options.Disk, "`way` to reach the disk: auto, uring, portable or, if built with that tag, giouring")
 	flags.IntVar(&options.Partitions, "partitions", options.Partitions, "`number` of partitions")
 	flags.IntVar(&options.RecordBytes, "record-bytes", options.RecordBytes, "size of an append, a whole batch with one record, in `bytes`")
 	flags.StringVar((*string)(&options.Durability), "durability", string(options.Durability), "`promise` of an answer: durable or written")

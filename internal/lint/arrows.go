@@ -133,6 +133,7 @@ var homes = []struct {
 	{"go.etcd.io/raft/", []string{"raftctl/...", "sim/..."}, false, "consensus stands beside the data path, in raftctl"},
 	{"go.etcd.io/bbolt", []string{"raftctl/..."}, false, "bbolt keeps the metadata log; everything else is stored through engine/disk"},
 	{"github.com/panjf2000/gnet/", []string{"net/loop/..."}, false, "event loops live in net/loop"},
+	{"github.com/pawelgaczynski/giouring", []string{"engine/disk/giouring"}, false, "the library's rings live in engine/disk/giouring, behind its build tag"},
 	{"github.com/twmb/franz-go/pkg/kgo", []string{"cmd/...", "perf/...", "tools/..."}, true, "kgo is a client: the broker never calls itself"},
 	{"github.com/twmb/franz-go/pkg/kadm", []string{"cmd/...", "tools/..."}, true, "kadm is a client: the broker never calls itself"},
 	{"github.com/twmb/franz-go/pkg/kmsg", []string{"frontend/kafka/...", "perf/...", "cmd/...", "tools/..."}, true, "Kafka's messages end in frontend/kafka; inside, pass our own types"},

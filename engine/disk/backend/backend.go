@@ -21,10 +21,16 @@ const (
 	Uring = "uring"
 	// Portable takes blocking calls on a pool of goroutines.
 	Portable = "portable"
+	// Giouring takes the ring of the library of that name or fails. Auto never does.
+	Giouring = "giouring"
 )
 
-// ErrUnknownMode is returned when mode is none of the three.
-var ErrUnknownMode = errors.New("disk: unknown mode")
+var (
+	// ErrUnknownMode is returned when mode is none of these.
+	ErrUnknownMode = errors.New("disk: unknown mode")
+	// ErrNotBuilt is returned for Giouring when this binary does not have it.
+	ErrNotBuilt = errors.New("this binary was built without it: go build -tags giouring -ldflags=-checklinkname=0 ./cmd/ringlog, on Linux")
+)
 
 // Options shape the Disk; the zero value is the default of each.
 type Options struct {
@@ -40,8 +46,8 @@ type Options struct {
 var probe = sync.OnceValue(uring.Probe)
 
 // Open opens a Disk on the directory root, which must exist. mode is Auto,
-// Uring or Portable, "" being Auto. What Auto chose and why is in Info().Reason;
-// when Uring fails, the error says why.
+// Uring, Portable or Giouring, "" being Auto. What Auto chose and why is in Info().Reason;
+// when a ring was asked for and fails, the error says why.
 func Open(root, mode string, options Options) (disk.Disk, error) {
 	return open(root, mode, options, probe)
 }
@@ -58,6 +64,12 @@ func open(root, mode string, options Options, probe func() error) (disk.Disk, er
 		return uring.New(root, ring)
 	case Portable:
 		return portable.New(root, pool)
+	case Giouring:
+		d, err := openGiouring(root, ring)
+		if err != nil {
+			return nil, fmt.Errorf("disk: mode %s: %w", Giouring, err)
+		}
+		return d, nil
 	case Auto, "":
 		err := probe()
 		if err == nil {
@@ -70,5 +82,5 @@ func open(root, mode string, options Options, probe func() error) (disk.Disk, er
 		pool.Reason = err.Error()
 		return portable.New(root, pool)
 	}
-	return nil, fmt.Errorf("%w %q: want %q, %q or %q", ErrUnknownMode, mode, Auto, Uring, Portable)
+	return nil, fmt.Errorf("%w %q: want %q, %q, %q or %q", ErrUnknownMode, mode, Auto, Uring, Portable, Giouring)
 }

@@ -19,6 +19,7 @@ const (
 	noSoak = "set RINGLOG_SOAK=1 as root, with loop devices, xfsprogs and e2fsprogs, to make file systems on loop devices"
 	// noFlushCount is of kernels that do not show the counter.
 	noFlushCount = "this kernel does not count the flushes of a device; the test runs on Linux 5.5 and later"
+	notBuilt     = "run it with -tags giouring -ldflags=-checklinkname=0: %v"
 	noTmpfs      = "there is no /dev/shm that this user may write to; the test runs where tmpfs is mounted there: %v"
 )
 
@@ -63,6 +64,29 @@ func TestAutoTakesTheRing(t *testing.T) {
 func TestUringIsNotReplacedInSilence(t *testing.T) {
 	if _, err := open(t.TempDir(), Uring, Options{}, refused); !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want the reason of the refusal", err)
+	}
+}
+
+// The library's ring is there when it was built, and is never chosen without being asked for.
+func TestGiouringIsThereOrSaysHow(t *testing.T) {
+	if err := probe(); err != nil {
+		t.Skipf(noRing, err)
+	}
+	d, err := Open(t.TempDir(), Giouring, Options{})
+	if errors.Is(err, ErrNotBuilt) {
+		if !strings.Contains(err.Error(), "-tags giouring -ldflags=-checklinkname=0") {
+			t.Errorf("%v does not say how to build it", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := d.Info(); info.Name != Giouring {
+		t.Errorf("info is %+v", info)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,17 +1,21 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	"ringlog/engine/disk"
 )
 
+// modes are the ways to reach a disk that are measured beside each other.
+var modes = []string{Uring, Giouring, Portable}
+
 // BenchmarkWrite overwrites a file that is fully written, as a recycled segment
 // is, with depth writes in flight. With flush=each a Flush follows each round of
 // depth writes, and the time is that of the round.
 func BenchmarkWrite(b *testing.B) {
-	for _, mode := range []string{Uring, Portable} {
+	for _, mode := range modes {
 		for _, size := range []int{4 << 10, 64 << 10, 256 << 10} {
 			for _, depth := range []int{1, 8} {
 				for _, flush := range []string{"none", "each"} {
@@ -53,7 +57,7 @@ func benchmarkWrite(b *testing.B, mode string, size, depth int, flush bool) {
 // BenchmarkRead reads a file at depth 8, past the page cache where that is taken.
 func BenchmarkRead(b *testing.B) {
 	const fileBytes, depth = 64 << 20, 8
-	for _, mode := range []string{Uring, Portable} {
+	for _, mode := range modes {
 		for _, size := range []int{4 << 10, 256 << 10} {
 			b.Run(fmt.Sprintf("disk=%s/size=%dk/depth=%d", mode, size>>10, depth), func(b *testing.B) {
 				d := benchmarkDisk(b, mode)
@@ -81,7 +85,7 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkWake is a Wake and the Wait that it ends, on one goroutine: what
 // the pair costs when nobody has to be woken.
 func BenchmarkWake(b *testing.B) {
-	for _, mode := range []string{Uring, Portable} {
+	for _, mode := range modes {
 		b.Run("disk="+mode, func(b *testing.B) {
 			d := benchmarkDisk(b, mode)
 			for b.Loop() {
@@ -96,10 +100,13 @@ func BenchmarkWake(b *testing.B) {
 
 func benchmarkDisk(b *testing.B, mode string) disk.Disk {
 	b.Helper()
-	if err := probe(); err != nil && mode == Uring {
+	if err := probe(); err != nil && mode != Portable {
 		b.Skipf(noRing, err)
 	}
 	d, err := Open(b.TempDir(), mode, Options{})
+	if errors.Is(err, ErrNotBuilt) {
+		b.Skipf(notBuilt, err)
+	}
 	if err != nil {
 		b.Fatal(err)
 	}

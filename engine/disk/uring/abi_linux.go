@@ -51,24 +51,22 @@ const (
 	offsetEntries = 0x10000000
 )
 
-// opcode is what a submission entry asks for.
-type opcode uint8
-
+// Opcodes: what a submission entry asks for.
 const (
-	opNop       opcode = 0
-	opFsync     opcode = 3
-	opFallocate opcode = 17
-	opClose     opcode = 19
-	opRead      opcode = 22
-	opWrite     opcode = 23
-	opOpenat2   opcode = 28
-	opRenameat  opcode = 35
-	opUnlinkat  opcode = 36
-	opMkdirat   opcode = 37
+	opNop       = 0
+	opFsync     = 3
+	opFallocate = 17
+	opClose     = 19
+	opRead      = 22
+	opWrite     = 23
+	opOpenat2   = 28
+	opRenameat  = 35
+	opUnlinkat  = 36
+	opMkdirat   = 37
 )
 
 // opcodesNeeded are those that Probe asks the kernel for, with the name for its sentence.
-var opcodesNeeded = map[opcode]string{
+var opcodesNeeded = map[uint8]string{
 	opNop: "NOP", opFsync: "FSYNC", opFallocate: "FALLOCATE", opClose: "CLOSE", opRead: "READ",
 	opWrite: "WRITE", opOpenat2: "OPENAT2", opRenameat: "RENAMEAT", opUnlinkat: "UNLINKAT", opMkdirat: "MKDIRAT",
 }
@@ -76,12 +74,9 @@ var opcodesNeeded = map[opcode]string{
 // fsyncDatasync makes opFsync an fdatasync.
 const fsyncDatasync = 1 << 0
 
-// submissionEntry is struct io_uring_sqe. Which field means what depends on
-// the opcode; every entry is zeroed before use, because a field left from the
-// place's last user means something else to the next (an fsync's flags become
-// the RWF flags of a write).
+// submissionEntry is struct io_uring_sqe.
 type submissionEntry struct {
-	opcode      opcode
+	opcode      uint8
 	flags       uint8
 	ioPriority  uint16
 	fd          int32

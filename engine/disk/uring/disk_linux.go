@@ -25,7 +25,7 @@ type Disk struct {
 	waker  *waker
 	helper *helper
 
-	ring    *ring
+	ring    Ring
 	root    *os.Root // for the helper
 	rootFD  int      // the same directory, for openat2 and its kin
 	files   handle.Table[*openFile]
@@ -49,9 +49,8 @@ type openFile struct {
 	fd   int
 }
 
-// New returns a Disk on the directory root, which must exist. Whoever calls
-// Wait first owns it.
-func New(root string, options Options) (disk.Disk, error) {
+// Over is New with rings of another kind.
+func Over(maker Maker, root string, options Options) (disk.Disk, error) {
 	if options.Entries <= 0 {
 		options.Entries = DefaultEntries
 	}
@@ -66,8 +65,8 @@ func New(root string, options Options) (disk.Disk, error) {
 		d.release()
 		return nil, fmt.Errorf("disk: open root: %w", err)
 	}
-	d.info = disk.Info{Name: "uring", Direct: !options.Buffered && system.TakesDirect(d.root), Reason: options.Reason}
-	if d.ring, err = newRing(count); err != nil {
+	d.info = disk.Info{Name: maker.Name, Direct: !options.Buffered && system.TakesDirect(d.root), Reason: options.Reason}
+	if d.ring, err = maker.New(count); err != nil {
 		d.release()
 		return nil, fmt.Errorf("disk: %w", explain(err))
 	}
@@ -75,7 +74,7 @@ func New(root string, options Options) (disk.Disk, error) {
 		d.release()
 		return nil, fmt.Errorf("disk: wake: %w", err)
 	}
-	d.slots = make([]slot, d.ring.sqCount-1)
+	d.slots = make([]slot, d.ring.Entries()-1)
 	for i := range d.slots {
 		d.free = append(d.free, uint32(len(d.slots)-1-i))
 	}
@@ -150,7 +149,7 @@ func (d *Disk) start() error {
 		return d.broken
 	}
 	runtime.LockOSThread()
-	if err := d.ring.enable(); err != nil {
+	if err := d.ring.Enable(); err != nil {
 		runtime.UnlockOSThread()
 		return d.breakDown(err)
 	}
@@ -162,10 +161,10 @@ func (d *Disk) start() error {
 // leave ends a Wait without blocking: what is queued goes to the kernel, and
 // when nothing has finished, completions that are ready there are fetched.
 func (d *Disk) leave(finished []*disk.Operation, look bool) ([]*disk.Operation, error) {
-	if d.ring.unsubmitted() == 0 && !(look && d.ring.mustEnter()) {
+	if d.ring.Unsubmitted() == 0 && !(look && d.ring.MustEnter()) {
 		return finished, nil
 	}
-	switch err := d.ring.enter(d.ring.unsubmitted(), 0, 0); {
+	switch err := d.ring.Enter(true, 0, 0); {
 	case err == nil, errors.Is(err, syscall.EINTR), stalled(err):
 		// What was not taken stays in the queue and goes with the next Wait.
 	default:
@@ -182,10 +181,10 @@ func (d *Disk) sleep(timeout time.Duration) (expired bool, err error) {
 	if !d.waker.fallAsleep() {
 		least = 0 // a wake came first: hand over only
 	}
-	err = d.ring.enter(d.ring.unsubmitted(), least, timeout)
+	err = d.ring.Enter(true, least, timeout)
 	if stalled(err) {
 		// Completions free what is short; meanwhile a wake is noticed late, not lost.
-		if err = d.ring.enter(0, 1, stallPause); stalled(err) {
+		if err = d.ring.Enter(false, 1, stallPause); stalled(err) {
 			time.Sleep(stallPause)
 		}
 		if errors.Is(err, syscall.ETIME) || stalled(err) {
@@ -220,7 +219,7 @@ func (d *Disk) breakDown(err error) error {
 
 // reap takes what has completed in the kernel and at the helper.
 func (d *Disk) reap() {
-	d.ring.reap(d.see)
+	d.ring.Reap(d.see)
 	for _, done := range d.helper.take() {
 		d.finish(done.index, 0, done.err)
 	}
@@ -350,7 +349,7 @@ func (d *Disk) release() error {
 		d.helper.close()
 	}
 	if d.ring != nil {
-		note("close the ring", d.ring.close())
+		note("close the ring", d.ring.Close())
 	}
 	if d.waker != nil {
 		note("close the waker", d.waker.close())

@@ -13,47 +13,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe says in a sentence why a ring cannot be had, or nil. It makes one and
+// ProbeOver says in a sentence why a ring cannot be had, or nil. It makes one and
 // sends an operation through it: a sandbox may grant the first and not the second.
-func Probe() error {
+func ProbeOver(maker Maker) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r, err := newRing(4)
+	r, err := maker.New(4)
 	if err != nil {
 		return explain(err)
 	}
-	defer r.close()
-	if err := r.probeOpcodes(); err != nil {
-		return err
+	defer r.Close()
+	supported, err := r.Supported()
+	if err != nil {
+		return fmt.Errorf("io_uring does not tell its operations: %w", err)
 	}
-	if err := r.enable(); err != nil {
+	for _, op := range slices.Sorted(maps.Keys(opcodesNeeded)) {
+		if !supported(op) {
+			return fmt.Errorf("this kernel's io_uring lacks %s (Linux 5.15 has it)", opcodesNeeded[op])
+		}
+	}
+	if err := r.Enable(); err != nil {
 		return explain(err)
 	}
-	r.next().userData = 42
+	r.Push(Entry{Opcode: opNop, UserData: 42})
 	for answered := false; !answered; {
-		err := r.enter(r.unsubmitted(), 1, time.Second)
+		err := r.Enter(true, 1, time.Second)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
 			return fmt.Errorf("io_uring was set up but does not answer: %w", err)
 		}
-		r.reap(func(userData uint64, result int32) { answered = userData == 42 && result == 0 })
+		r.Reap(func(userData uint64, result int32) { answered = userData == 42 && result == 0 })
 	}
 	return nil
 }
 
-// probeOpcodes asks the kernel for each opcode that the Disk uses.
-func (r *ring) probeOpcodes() error {
+// Supported implements Ring.
+func (r *ring) Supported() (func(op uint8) bool, error) {
 	answer := new(probeAnswer)
 	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerProbe,
 		uintptr(unsafe.Pointer(answer)), uintptr(len(answer.operations)), 0, 0)
 	if errno != 0 {
-		return fmt.Errorf("io_uring does not tell its operations: %w", errno)
+		return nil, errno
 	}
-	for _, op := range slices.Sorted(maps.Keys(opcodesNeeded)) {
-		if answer.operations[op].flags&1 == 0 {
-			return fmt.Errorf("this kernel's io_uring lacks %s (Linux 5.15 has it)", opcodesNeeded[op])
-		}
-	}
-	return nil
+	return func(op uint8) bool { return answer.operations[op].flags&1 != 0 }, nil
 }
 
 // explain turns what io_uring_setup(2) says into a sentence with a remedy.

@@ -46,33 +46,41 @@ type ring struct {
 	argument waitArgument
 	timeout  timespec
 
-	// refuse, when a test sets it, answers an enter in the kernel's place with
+	// refuse, when a test sets it, answers an Enter in the kernel's place with
 	// what it returns, if that is an error: shortages cannot be had on demand.
 	refuse func() error
+}
+
+// setUpWith is SetUp with the choices as an argument.
+func setUpWith(choices []uint32, try func(flags uint32) error) error {
+	err := error(syscall.EINVAL)
+	for _, choice := range choices {
+		if err = try(choice | setupClamp | setupCQSize | setupRingDisabled); !errors.Is(err, syscall.EINVAL) {
+			break
+		}
+	}
+	return err
 }
 
 // newRing sets up a ring of about count submission entries, still disabled.
 func newRing(count int) (*ring, error) {
 	var p parameters
 	var fd int
-	err := error(syscall.EINVAL)
-	for _, choice := range setupChoices {
-		p = parameters{flags: choice | setupClamp | setupCQSize | setupRingDisabled, cqEntries: uint32(2 * count)}
+	err := SetUp(func(flags uint32) (err error) {
+		p = parameters{flags: flags, cqEntries: uint32(2 * count)}
 		fd, err = setup(uint32(count), &p)
-		if !errors.Is(err, syscall.EINVAL) {
-			break
-		}
-	}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if missing := featuresNeeded &^ p.features; missing != 0 {
+	if err := CheckFeatures(p.features); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("this kernel's io_uring lacks features %#x (Linux 5.15 has them)", missing)
+		return nil, err
 	}
 	r := &ring{fd: fd, flags: p.flags}
 	if err := r.mapQueues(&p); err != nil {
-		r.close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
@@ -115,8 +123,11 @@ func (r *ring) mapQueues(p *parameters) error {
 // word is the 32-bit field at offset of the queues.
 func (r *ring) word(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&r.rings[offset])) }
 
-// enable makes the calling thread the ring's issuer and starts it.
-func (r *ring) enable() error {
+// Entries implements Ring.
+func (r *ring) Entries() int { return int(r.sqCount) }
+
+// Enable implements Ring.
+func (r *ring) Enable() error {
 	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerEnableRings, 0, 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("enable the ring: %w", errno)
@@ -124,42 +135,44 @@ func (r *ring) enable() error {
 	return nil
 }
 
-// next is a zeroed submission entry, published by the next enter. There is
-// always one: its user holds a slot, and there are fewer of them than entries.
-func (r *ring) next() *submissionEntry {
+// Push implements Ring. It writes the entry whole: a field left from the place's last
+// user means something else to the next (an fsync's flags become the RWF flags of a write).
+func (r *ring) Push(e Entry) {
 	if r.sqNext-atomic.LoadUint32(r.sqHead) >= r.sqCount {
 		panic("uring: more submission entries in use than slots")
 	}
-	entry := &r.submissions[r.sqNext&r.sqMask]
-	*entry = submissionEntry{}
+	r.submissions[r.sqNext&r.sqMask] = submissionEntry{
+		opcode: e.Opcode, fd: e.FD, offset: e.Offset, address: e.Address, length: e.Length, opFlags: e.Flags, userData: e.UserData,
+	}
 	r.sqNext++
-	return entry
 }
 
-// unsubmitted is the number of entries that the kernel has not taken.
-func (r *ring) unsubmitted() uint32 { return r.sqNext - atomic.LoadUint32(r.sqHead) }
+// Unsubmitted implements Ring.
+func (r *ring) Unsubmitted() int { return int(r.sqNext - atomic.LoadUint32(r.sqHead)) }
 
-// mustEnter says whether completions wait for us inside the kernel.
-func (r *ring) mustEnter() bool {
+// MustEnter implements Ring.
+func (r *ring) MustEnter() bool {
 	if r.flags&setupTaskrunFlag == 0 {
 		return true // this kernel does not tell
 	}
 	return atomic.LoadUint32(r.sqFlags)&(sqTaskrun|sqCQOverflow) != 0
 }
 
-// enter hands the kernel what next gave out and waits for least completions
-// (0: for none), at most for timeout (negative: for ever). It returns ETIME when
-// timeout passed, and what io_uring_enter(2) says else.
+// Enter implements Ring.
 //
 // unix.Syscall6 tells the scheduler that the thread may block, so that other
 // goroutines run; RawSyscall6 would stop the world's wheels.
-func (r *ring) enter(submit, least uint32, timeout time.Duration) error {
+func (r *ring) Enter(submit bool, least uint32, timeout time.Duration) error {
 	if r.refuse != nil {
 		if err := r.refuse(); err != nil {
 			return err
 		}
 	}
-	atomic.StoreUint32(r.sqTail, r.sqNext) // the kernel may read the entries from here on
+	count := 0
+	if submit {
+		atomic.StoreUint32(r.sqTail, r.sqNext) // the kernel may read the entries from here on
+		count = r.Unsubmitted()
+	}
 	flags := uintptr(enterGetEvents)
 	var argument, size uintptr
 	if least > 0 {
@@ -171,15 +184,15 @@ func (r *ring) enter(submit, least uint32, timeout time.Duration) error {
 		flags |= enterExtArg
 		argument, size = uintptr(unsafe.Pointer(&r.argument)), unsafe.Sizeof(r.argument)
 	}
-	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(submit), uintptr(least), flags, argument, size)
+	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(count), uintptr(least), flags, argument, size)
 	if errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// reap calls see for each completion there is. see may use next.
-func (r *ring) reap(see func(userData uint64, result int32)) {
+// Reap implements Ring.
+func (r *ring) Reap(see func(userData uint64, result int32)) {
 	head := *r.cqHead
 	for head != atomic.LoadUint32(r.cqTail) {
 		entry := r.completions[head&r.cqMask]
@@ -189,8 +202,8 @@ func (r *ring) reap(see func(userData uint64, result int32)) {
 	}
 }
 
-// close unmaps the queues and closes the ring; the kernel cancels what is left.
-func (r *ring) close() error {
+// Close implements Ring.
+func (r *ring) Close() error {
 	var first error
 	for _, mapping := range [][]byte{r.rings, r.entries} {
 		if mapping == nil {

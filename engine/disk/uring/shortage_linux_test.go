@@ -19,7 +19,7 @@ func TestShortagesLoseNothing(t *testing.T) {
 	disktest.Run(t, func(t *testing.T) disk.Disk {
 		d := open(t, t.TempDir(), Options{Entries: 16})
 		random := rand.New(rand.NewPCG(1, 2))
-		d.ring.refuse = func() error {
+		ownRing(d).refuse = func() error {
 			// Seldom enough that the pauses do not make the test slow.
 			switch random.IntN(150) {
 			case 0:
@@ -40,7 +40,7 @@ func TestWaitEndsDuringAShortage(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	defer closeDisk(t, d)
 	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
-	d.ring.refuse = func() error { return syscall.EAGAIN }
+	ownRing(d).refuse = func() error { return syscall.EAGAIN }
 	op := &disk.Operation{Kind: disk.MakeDirectory, Path: "b"}
 	d.Submit(op)
 	for _, timeout := range []time.Duration{0, time.Millisecond} {
@@ -52,7 +52,7 @@ func TestWaitEndsDuringAShortage(t *testing.T) {
 	if finished, err := d.Wait(nil, -1); err != nil || len(finished) != 0 {
 		t.Fatalf("a woken wait: %v, %v", finished, err)
 	}
-	d.ring.refuse = nil
+	ownRing(d).refuse = nil
 	finished, err := d.Wait(nil, -1)
 	if err != nil || len(finished) != 1 || finished[0] != op || op.Err != nil {
 		t.Errorf("after the shortage: %v, %v, %v", finished, err, op.Err)
@@ -65,13 +65,13 @@ func TestABrokenRingSaysSo(t *testing.T) {
 	before := descriptors(t)
 	d := open(t, t.TempDir(), Options{})
 	must(t, d, &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create})
-	d.ring.refuse = func() error { return syscall.EBADR }
+	ownRing(d).refuse = func() error { return syscall.EBADR }
 	d.Submit(&disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
 	for range 2 {
 		if _, err := d.Wait(nil, -1); !errors.Is(err, syscall.EBADR) || !strings.Contains(err.Error(), "broken") {
 			t.Errorf("wait: %v, want that the ring is broken", err)
 		}
-		d.ring.refuse = func() error { return syscall.EIO } // a later error does not hide the first
+		ownRing(d).refuse = func() error { return syscall.EIO } // a later error does not hide the first
 	}
 	if err := d.Close(); !errors.Is(err, syscall.EBADR) {
 		t.Errorf("close: %v, want what broke the ring", err)

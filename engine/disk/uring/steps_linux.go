@@ -85,11 +85,10 @@ func (d *Disk) giveToHelper(s *slot) {
 	d.helper.jobs <- job
 }
 
-// entry is a new submission entry for s.
-func (d *Disk) entry(s *slot, op opcode, fd int) *submissionEntry {
-	e := d.ring.next()
-	e.opcode, e.fd, e.userData = op, int32(fd), uint64(s.index)
-	return e
+// push puts an entry for s into the ring.
+func (d *Disk) push(s *slot, fd int, e Entry) {
+	e.FD, e.UserData = int32(fd), uint64(s.index)
+	d.ring.Push(e)
 }
 
 // openDirectory puts an openat2 of a directory below the root into the ring.
@@ -105,9 +104,10 @@ func (d *Disk) openDirectory(s *slot, next step, name string) {
 
 // openat2 puts s.how and s.path into the ring.
 func (d *Disk) openat2(s *slot) {
-	e := d.entry(s, opOpenat2, d.rootFD)
-	e.address, e.length = address(s.path), uint32(unsafe.Sizeof(s.how))
-	e.offset = uint64(uintptr(unsafe.Pointer(&s.how)))
+	d.push(s, d.rootFD, Entry{
+		Opcode: opOpenat2, Address: address(s.path),
+		Offset: uint64(uintptr(unsafe.Pointer(&s.how))), Length: uint32(unsafe.Sizeof(s.how)),
+	})
 }
 
 // afterParent goes on when the directory of Path is open, or is the root.
@@ -125,41 +125,40 @@ func (d *Disk) act(s *slot) {
 	s.step = act
 	switch op.Kind {
 	case disk.Write, disk.Read:
-		code := opWrite
+		e := Entry{Opcode: opWrite, Address: address(op.Buffer), Length: uint32(min(len(op.Buffer), transferBytesMax)), Offset: uint64(op.Offset)}
 		if op.Kind == disk.Read {
-			code = opRead
+			e.Opcode = opRead
 		}
-		e := d.entry(s, code, s.target.fd)
-		e.address, e.length, e.offset = address(op.Buffer), uint32(min(len(op.Buffer), transferBytesMax)), uint64(op.Offset)
+		d.push(s, s.target.fd, e)
 	case disk.Flush:
-		d.entry(s, opFsync, s.target.fd).opFlags = fsyncDatasync
+		d.push(s, s.target.fd, Entry{Opcode: opFsync, Flags: fsyncDatasync})
 	case disk.Preallocate, disk.ZeroRange:
-		e := d.entry(s, opFallocate, s.target.fd)
-		e.offset, e.address = uint64(op.Offset), uint64(op.Length)
+		e := Entry{Opcode: opFallocate, Offset: uint64(op.Offset), Address: uint64(op.Length)}
 		if op.Kind == disk.ZeroRange {
-			e.length = unix.FALLOC_FL_ZERO_RANGE
+			e.Length = unix.FALLOC_FL_ZERO_RANGE
 		}
+		d.push(s, s.target.fd, e)
 	case disk.Open:
 		d.open(s, d.info.Direct)
 	case disk.Close:
-		d.entry(s, opClose, s.target.fd)
+		d.push(s, s.target.fd, Entry{Opcode: opClose})
 	case disk.SyncDirectory:
 		d.openDirectory(s, act, op.Path)
 	case disk.Rename:
 		s.path, s.newPath = zeroEnded(path.Base(op.Path)), zeroEnded(path.Base(op.NewPath))
-		e := d.entry(s, opRenameat, d.orRoot(s.parent))
-		e.address, e.offset, e.length = address(s.path), address(s.newPath), uint32(d.orRoot(s.newParent))
+		d.push(s, d.orRoot(s.parent), Entry{
+			Opcode: opRenameat, Address: address(s.path), Offset: address(s.newPath), Length: uint32(d.orRoot(s.newParent)),
+		})
 	case disk.Unlink, disk.RemoveDirectory:
 		s.path = zeroEnded(path.Base(op.Path))
-		e := d.entry(s, opUnlinkat, d.orRoot(s.parent))
-		e.address = address(s.path)
+		e := Entry{Opcode: opUnlinkat, Address: address(s.path)}
 		if op.Kind == disk.RemoveDirectory {
-			e.opFlags = unix.AT_REMOVEDIR
+			e.Flags = unix.AT_REMOVEDIR
 		}
+		d.push(s, d.orRoot(s.parent), e)
 	case disk.MakeDirectory:
 		s.path = zeroEnded(path.Base(op.Path))
-		e := d.entry(s, opMkdirat, d.orRoot(s.parent))
-		e.address, e.length = address(s.path), 0o755
+		d.push(s, d.orRoot(s.parent), Entry{Opcode: opMkdirat, Address: address(s.path), Length: 0o755})
 	}
 }
 
@@ -222,7 +221,7 @@ func (d *Disk) onSuccess(s *slot, result int) {
 		d.finish(s.index, 0, d.register(s.op, result))
 	case disk.SyncDirectory:
 		s.step, s.parent = syncParent, result
-		d.entry(s, opFsync, s.parent)
+		d.push(s, s.parent, Entry{Opcode: opFsync})
 	default:
 		d.finish(s.index, 0, nil)
 	}
@@ -260,7 +259,7 @@ func (d *Disk) again(s *slot) {
 	case openBuffered:
 		d.open(s, false)
 	case syncParent:
-		d.entry(s, opFsync, s.parent)
+		d.push(s, s.parent, Entry{Opcode: opFsync})
 	case act:
 		d.act(s)
 	}

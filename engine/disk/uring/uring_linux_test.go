@@ -8,11 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -42,6 +39,9 @@ func open(t testing.TB, root string, options Options) *Disk {
 	}
 	return d.(*Disk)
 }
+
+// ownRing is the ring of a Disk that New made.
+func ownRing(d *Disk) *ring { return d.ring.(*ring) }
 
 // do carries out op and returns it.
 func do(t testing.TB, d disk.Disk, op *disk.Operation) *disk.Operation {
@@ -80,6 +80,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disktest.Run(t, func(t *testing.T) disk.Disk { return open(t, t.TempDir(), options) })
 			disktest.RunRooted(t, func(t *testing.T, root string) disk.Disk { return open(t, root, options) })
+			disktest.RunRing(t, func(t *testing.T, root string) disk.Disk { return open(t, root, options) })
 		})
 	}
 }
@@ -93,8 +94,8 @@ func TestConformanceOnOlderKernels(t *testing.T) {
 			setupChoices = all[i+1:]
 			disktest.Run(t, func(t *testing.T) disk.Disk {
 				d := open(t, t.TempDir(), Options{Entries: 16})
-				if got := d.ring.flags & setupDeferTaskrun; got != 0 {
-					t.Fatalf("the ring has flags %#x", d.ring.flags)
+				if got := ownRing(d).flags & setupDeferTaskrun; got != 0 {
+					t.Fatalf("the ring has flags %#x", ownRing(d).flags)
 				}
 				return d
 			})
@@ -109,7 +110,7 @@ func TestUnknownFlagsAreGivenUp(t *testing.T) {
 	setupChoices = append([]uint32{1 << 31}, all...)
 	d := open(t, t.TempDir(), Options{})
 	defer closeDisk(t, d)
-	if d.ring.flags&(1<<31) != 0 {
+	if ownRing(d).flags&(1<<31) != 0 {
 		t.Error("the kernel took a flag that does not exist")
 	}
 	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
@@ -128,29 +129,10 @@ func TestEntriesAreRounded(t *testing.T) {
 		if got := len(d.slots); got != want-1 {
 			t.Errorf("%d entries asked: %d slots, want %d", asked, got, want-1)
 		}
-		if len(d.ring.completions) <= len(d.slots) {
-			t.Errorf("%d completion entries for %d slots: they could overflow", len(d.ring.completions), len(d.slots))
+		if len(ownRing(d).completions) <= len(d.slots) {
+			t.Errorf("%d completion entries for %d slots: they could overflow", len(ownRing(d).completions), len(d.slots))
 		}
 		closeDisk(t, d)
-	}
-}
-
-// The hot path allocates nothing.
-func TestWritesDoNotAllocate(t *testing.T) {
-	d := open(t, t.TempDir(), Options{})
-	defer closeDisk(t, d)
-	op := must(t, d, &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create})
-	finished := make([]*disk.Operation, 0, 4)
-	op.Kind, op.Buffer = disk.Write, disk.AlignedBytes(disk.BlockBytes)
-	run := func() {
-		d.Submit(op)
-		for finished = finished[:0]; len(finished) == 0; {
-			finished, _ = d.Wait(finished, time.Minute)
-		}
-	}
-	run()
-	if got := testing.AllocsPerRun(200, run); got != 0 || op.Err != nil {
-		t.Errorf("a write allocates %v times, ends with %v", got, op.Err)
 	}
 }
 
@@ -167,7 +149,7 @@ func TestFirstWaitDecidesTheOwner(t *testing.T) {
 		closeDisk(t, d)
 	}()
 	<-owned
-	if d.ring.flags&setupSingleIssuer == 0 {
+	if ownRing(d).flags&setupSingleIssuer == 0 {
 		close(tried)
 		<-ended
 		t.Skip(noSingleIssuer)
@@ -175,7 +157,7 @@ func TestFirstWaitDecidesTheOwner(t *testing.T) {
 	// Straight to the ring: through Wait the breach would be the race
 	// detector's to find.
 	runtime.LockOSThread()
-	err = d.ring.enter(0, 0, 0)
+	err = d.ring.Enter(false, 0, 0)
 	runtime.UnlockOSThread()
 	close(tried)
 	<-ended
@@ -187,122 +169,6 @@ func TestFirstWaitDecidesTheOwner(t *testing.T) {
 	}
 }
 
-// Goroutines wake without pause while the owner works: each operation comes
-// back, and a wake that is asked for alone ends a Wait that would last for ever.
-func TestWakesAndOperationsTogether(t *testing.T) {
-	d := open(t, t.TempDir(), Options{Entries: 8})
-	defer closeDisk(t, d)
-	file := must(t, d, &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create}).File
-	var stop atomic.Bool
-	var wakers sync.WaitGroup
-	for range 3 {
-		wakers.Go(func() {
-			for !stop.Load() {
-				d.Wake()
-				runtime.Gosched()
-			}
-		})
-	}
-	const count = 400
-	buffer := disk.AlignedBytes(disk.BlockBytes)
-	submitted, done := 0, 0
-	for done < count {
-		for ; submitted < count && d.InFlight() < 20; submitted++ {
-			op := &disk.Operation{Kind: disk.Write, File: file, Buffer: buffer, Offset: int64(submitted) * disk.BlockBytes}
-			if submitted%40 == 39 {
-				op.Kind = disk.SyncFilesystem // through the helper
-			}
-			d.Submit(op)
-		}
-		finished, err := d.Wait(nil, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, op := range finished {
-			if op.Err != nil {
-				t.Fatal(op.Err)
-			}
-		}
-		done += len(finished)
-	}
-	stop.Store(true)
-	wakers.Wait()
-}
-
-// io_uring_enter(2) ends with EINTR when a signal comes; no Wait ends for that.
-func TestSignalsDoNotEndAWait(t *testing.T) {
-	d := open(t, t.TempDir(), Options{})
-	defer closeDisk(t, d)
-	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"}) // locks the thread
-	thread, started := unix.Gettid(), make(chan struct{})
-	var stop atomic.Bool
-	var sender sync.WaitGroup
-	sender.Go(func() {
-		for sent := 0; !stop.Load(); sent++ {
-			// The Go runtime uses this signal itself and ignores strays.
-			_ = unix.Tgkill(unix.Getpid(), thread, unix.SIGURG)
-			if sent == 10 {
-				close(started)
-			}
-			runtime.Gosched()
-		}
-	})
-	<-started
-	begin := time.Now()
-	const timeout = 20 * time.Millisecond
-	if finished, err := d.Wait(nil, timeout); err != nil || len(finished) != 0 {
-		t.Errorf("wait: %v, %v", finished, err)
-	}
-	if waited := time.Since(begin); waited < timeout {
-		t.Errorf("a signal ended a wait of %s after %s", timeout, waited)
-	}
-	for i := range 100 {
-		must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: fmt.Sprint("d", i)})
-	}
-	stop.Store(true)
-	sender.Wait()
-}
-
-// Operations on paths open directories on the way; none stays open, whatever fails.
-func TestPathsLeakNoDescriptors(t *testing.T) {
-	root := t.TempDir()
-	before := descriptors(t)
-	d := open(t, root, Options{})
-	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a"})
-	must(t, d, &disk.Operation{Kind: disk.MakeDirectory, Path: "a/b"})
-	if err := os.Symlink("/", filepath.Join(root, "a/out")); err != nil {
-		t.Fatal(err)
-	}
-	base := descriptors(t)
-	for range 20 {
-		file := must(t, d, &disk.Operation{Kind: disk.Open, Path: "a/b/x", Flags: disk.Create}).File
-		must(t, d, &disk.Operation{Kind: disk.Close, File: file})
-		for _, op := range []*disk.Operation{
-			{Kind: disk.Rename, Path: "a/b/x", NewPath: "a/x"},
-			{Kind: disk.Rename, Path: "a/x", NewPath: "a/missing/x"},
-			{Kind: disk.Rename, Path: "a/b/missing", NewPath: "a/b/x"},
-			{Kind: disk.Unlink, Path: "a/out/x"},
-			{Kind: disk.Unlink, Path: "a/x"},
-			{Kind: disk.MakeDirectory, Path: "a/b"},
-			{Kind: disk.RemoveDirectory, Path: "a/b/missing"},
-			{Kind: disk.SyncDirectory, Path: "a/b"},
-			{Kind: disk.ReadDirectory, Path: "a/b"},
-			{Kind: disk.Open, Path: "a", Flags: disk.ReadOnly},
-			{Kind: disk.Open, Path: "a/out/x"},
-		} {
-			do(t, d, op)
-		}
-	}
-	if got := descriptors(t); got != base {
-		t.Errorf("%d descriptors are open, %d were before", got, base)
-	}
-	do(t, d, &disk.Operation{Kind: disk.Open, Path: "kept", Flags: disk.Create})
-	closeDisk(t, d)
-	if got := descriptors(t); got != before {
-		t.Errorf("%d descriptors are open after Close, %d were before New", got, before)
-	}
-}
-
 // descriptors is how many descriptors this process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
@@ -311,30 +177,6 @@ func descriptors(t *testing.T) int {
 		t.Skipf(noProc, err)
 	}
 	return len(names)
-}
-
-// Close waits for the helper as for the kernel.
-func TestCloseWaitsForTheHelper(t *testing.T) {
-	d := open(t, t.TempDir(), Options{})
-	file := must(t, d, &disk.Operation{Kind: disk.Open, Path: "log", Flags: disk.Create}).File
-	ops := []*disk.Operation{{Kind: disk.SyncFilesystem, File: file}, {Kind: disk.ReadDirectory, Path: "."}}
-	for _, op := range ops {
-		d.Submit(op)
-	}
-	finished, err := d.Wait(nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeDisk(t, d)
-	finished, err = d.Wait(finished, -1)
-	if !errors.Is(err, disk.ErrClosed) || len(finished) != len(ops) {
-		t.Fatalf("%d of %d came back, %v", len(finished), len(ops), err)
-	}
-	for _, op := range ops {
-		if op.Err != nil {
-			t.Errorf("%s was with the helper and ended with %v", op.Kind, op.Err)
-		}
-	}
 }
 
 // Any goroutine may call Wake, at any time, also when the eventfd's number is

@@ -101,9 +101,10 @@ const wakerTag = 1 << 32
 // armWaker puts a read of the eventfd into the ring. It goes with the next enter;
 // a count that is there by then completes it at once.
 func (d *Disk) armWaker() {
-	e := d.ring.next()
-	e.opcode, e.fd, e.userData = opRead, int32(d.waker.bell.fd), wakerTag
-	e.address, e.length = uint64(uintptr(unsafe.Pointer(d.waker.count))), 8
+	d.ring.Push(Entry{
+		Opcode: opRead, FD: int32(d.waker.bell.fd), UserData: wakerTag,
+		Address: uint64(uintptr(unsafe.Pointer(d.waker.count))), Length: 8,
+	})
 }
 
 // disarmWaker lets the read of the eventfd complete for the last time, so that
@@ -115,9 +116,9 @@ func (d *Disk) disarmWaker() {
 	d.waker.sleeping.Store(true)
 	d.waker.ring()
 	for quiet := false; !quiet && d.broken == nil; {
-		if err := d.ring.enter(d.ring.unsubmitted(), 1, -1); err != nil && err != syscall.EINTR && !stalled(err) {
+		if err := d.ring.Enter(true, 1, -1); err != nil && err != syscall.EINTR && !stalled(err) {
 			d.breakDown(err)
 		}
-		d.ring.reap(func(userData uint64, _ int32) { quiet = quiet || userData == wakerTag })
+		d.ring.Reap(func(userData uint64, _ int32) { quiet = quiet || userData == wakerTag })
 	}
 }
