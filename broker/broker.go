@@ -35,6 +35,12 @@ type Options struct {
 	NumPartitions int32
 	// ReplicationFactor is default.replication.factor. The default is 1.
 	ReplicationFactor int16
+	// LogDir is the data directory, for people: an absolute path.
+	LogDir string
+	// DiskSpace returns the bytes of its file system, all and usable; nil does not know.
+	DiskSpace func() (total, usable int64, err error)
+	// Quorum describes the metadata quorum; nil when there is none.
+	Quorum func() QuorumStatus
 	// TopicReadyTimeout bounds how long a topic create waits for its logs after the
 	// quorum took it. The default is 30 s.
 	TopicReadyTimeout time.Duration

@@ -250,6 +250,8 @@ type API interface {
 	MaxTimestampHint(ctx context.Context, id LogID) (offset int64, ok bool, err error)
 	// Status describes one log.
 	Status(ctx context.Context, id LogID) (LogStatus, error)
+	// ReplicaSnapshot returns the side state of a log's replica as its AppendSnapshot makes it.
+	ReplicaSnapshot(ctx context.Context, id LogID) ([]byte, error)
 	// Unknown lists directories that hold a log nobody opened: those of topics
 	// whose deletion this broker slept through, and those whose metadata is
 	// missing. Remove deletes one, when the metadata says that it was deleted.

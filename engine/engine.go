@@ -291,6 +291,16 @@ func (e *Engine) Status(ctx context.Context, id LogID) (LogStatus, error) {
 	return status, err
 }
 
+// ReplicaSnapshot implements API.
+func (e *Engine) ReplicaSnapshot(ctx context.Context, id LogID) ([]byte, error) {
+	var snapshot []byte
+	err := e.onLog(ctx, id, func(_ *job, l *Log) error {
+		snapshot = l.replica.AppendSnapshot(nil)
+		return nil
+	})
+	return snapshot, err
+}
+
 // Close implements API.
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.callAll(ctx, func(j *job, s *shard) error { return s.close(j) })

@@ -175,3 +175,30 @@ func decodeProducer(from []byte) (producer, int, error) {
 	}
 	return e, size, nil
 }
+
+// ProducerState is one producer of a snapshot, for people and tools.
+type ProducerState struct {
+	ID           int64
+	Epoch        int16
+	LastSequence int32
+	// LastTimestamp is the largest timestamp of its last batch, in Unix milliseconds.
+	LastTimestamp int64
+	// LastAppend is when that was appended, in Unix milliseconds by the broker's clock.
+	LastAppend int64
+}
+
+// ReadProducers returns the producers of a snapshot that AppendSnapshot made, the one that
+// appended longest ago first. It fails with ErrSnapshot for anything else.
+func ReadProducers(snapshot []byte) ([]ProducerState, error) {
+	table := newProducerTable(math.MaxInt32, math.MaxInt64)
+	if err := table.restore(snapshot); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	states := make([]ProducerState, 0, len(table.slots))
+	for slot := table.oldest; slot != slotNone; slot = table.table[slot].newer {
+		e := &table.table[slot]
+		states = append(states, ProducerState{ID: e.id, Epoch: e.epoch, LastSequence: e.lastSequence,
+			LastTimestamp: e.batches[e.kept-1].maxTimestamp, LastAppend: e.touched})
+	}
+	return states, nil
+}

@@ -184,3 +184,27 @@ func FuzzRestore(f *testing.F) {
 		p.producers.expire(1 << 62) // the list is whole: everything can be walked and forgotten
 	})
 }
+
+// What a snapshot holds can be read without a replica, in the order of the last appends.
+func TestTheProducersOfASnapshotAreRead(t *testing.T) {
+	l := newTestLog(t, Options{})
+	l.now = 5
+	l.produce(from(7, 2, 0, 3))
+	l.now = 6
+	l.produce(from(8, 0, 0, 1))
+	l.now = 7
+	m := from(7, 2, 3, 2)
+	m.maxTimestamp = 99
+	l.produce(m)
+	got, err := ReadProducers(l.partition.AppendSnapshot(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []ProducerState{{ID: 8, LastSequence: 0, LastAppend: 6}, {ID: 7, Epoch: 2, LastSequence: 4, LastTimestamp: 99, LastAppend: 7}}
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if _, err := ReadProducers([]byte("no snapshot at all")); !errors.Is(err, ErrSnapshot) {
+		t.Errorf("nonsense: %v", err)
+	}
+}

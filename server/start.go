@@ -193,6 +193,10 @@ func (s *Server) openController(ctx context.Context) error {
 // them (architecture rule 11), and carries the metadata out.
 func (s *Server) openBroker(ctx context.Context) error {
 	producers := replica.Options{ProducerExpiration: s.config.millis("producer.id.expiration.ms")}
+	logDir, err := filepath.Abs(filepath.Join(s.config.DataDir, logsName))
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
 	s.broker = broker.New(broker.Options{
 		NodeID:            s.config.nodeID,
 		Engine:            s.engine,
@@ -201,6 +205,9 @@ func (s *Server) openBroker(ctx context.Context) error {
 		Defaults:          s.config.defaults,
 		NumPartitions:     int32(s.config.integer("num.partitions")),
 		ReplicationFactor: int16(s.config.integer("default.replication.factor")),
+		LogDir:            logDir,
+		DiskSpace:         func() (total, usable int64, err error) { return diskSpace(logDir) },
+		Quorum:            s.quorumStatus,
 		Logger:            s.config.Logger,
 	})
 	began := time.Now()
@@ -225,6 +232,12 @@ func (s *Server) openBroker(ctx context.Context) error {
 	}
 	s.follow = s.controller.Subscribe(image, s.broker.Apply)
 	return nil
+}
+
+// quorumStatus is the quorum as the broker's clients see it.
+func (s *Server) quorumStatus() broker.QuorumStatus {
+	status := s.controller.Status()
+	return broker.QuorumStatus{LeaderID: status.LeaderID, Term: status.Term, Committed: status.Committed, Applied: status.Applied, Voters: status.Voters}
 }
 
 // openListener begins to serve.

@@ -273,6 +273,12 @@ func (e *Engine) Status(_ context.Context, id engine.LogID) (status engine.LogSt
 	return status, err
 }
 
+// ReplicaSnapshot implements engine.API.
+func (e *Engine) ReplicaSnapshot(_ context.Context, id engine.LogID) (snapshot []byte, err error) {
+	err = e.on(id, func(l *log) { snapshot = l.Replica.AppendSnapshot(nil) })
+	return snapshot, err
+}
+
 // Stored returns the batches of a log: the very slices that reads answer with.
 func (e *Engine) Stored(id engine.LogID) (batches []record.Batch, err error) {
 	err = e.on(id, func(l *log) { batches = slices.Clone(l.batches) })

@@ -1,12 +1,13 @@
 package kafka
 
-// ApiVersions (key 18): versions 0 to 4.
+// ApiVersions (key 18): versions 0 to 5.
 //
 //	0-2  what is served, by API key
 //	3    flexible; the client's software (KIP-511); features (KIP-584)
 //	4    features may begin at version 0
+//	5    whom the client takes this broker for (KIP-1242): REBOOTSTRAP_REQUIRED
 //
-// The response header is v0 in every version. A version above 4 is answered in
+// The response header is v0 in every version. A version above 5 is answered in
 // the layout of version 0 with UNSUPPORTED_VERSION and the list of keys, from
 // which the client takes the version to ask again with. No feature is named: a
 // client that reads transaction.version or group.version there changes its
@@ -35,6 +36,12 @@ func apiVersions(_ context.Context, c *call, asked *kmsg.ApiVersionsRequest, ans
 		}
 		c.session.software.Store(&software{name: asked.ClientSoftwareName, version: asked.ClientSoftwareVersion})
 	}
+	if asked.Version >= 5 {
+		if err := checkIdentity(c, asked); err != nil {
+			answer.ErrorCode = c.failed(err)
+			return
+		}
+	}
 	for _, row := range registry {
 		if row == nil {
 			continue
@@ -43,6 +50,21 @@ func apiVersions(_ context.Context, c *call, asked *kmsg.ApiVersionsRequest, ans
 		key.ApiKey, key.MinVersion, key.MaxVersion = int16(row.key), row.min, row.max
 		answer.ApiKeys = append(answer.ApiKeys, key)
 	}
+}
+
+// checkIdentity returns an error when the client means another broker: its connection was led
+// astray by an address that has a new owner.
+func checkIdentity(c *call, asked *kmsg.ApiVersionsRequest) error {
+	b := c.session.protocol.broker
+	switch {
+	case asked.ClusterID == nil && asked.NodeID == -1:
+		return nil // it does not know yet
+	case asked.ClusterID == nil || asked.NodeID == -1:
+		return fmt.Errorf("%w: cluster id and node id are given both or not at all", errInvalidRequest)
+	case *asked.ClusterID != b.Image().ClusterID || asked.NodeID != b.NodeID():
+		return fmt.Errorf("%w: broker %d of cluster %s", errOtherBroker, asked.NodeID, clip(*asked.ClusterID))
+	}
+	return nil
 }
 
 // softwareText reports whether text is a name or version as KIP-511 wants it:

@@ -20,6 +20,7 @@ var (
 	errReplicaFetch        = errors.New("kafka: replicas fetch through the links between brokers")
 	errZstdFetch           = errors.New("kafka: batches are compressed with zstd, which needs Fetch version 10")
 	errFetchSession        = errors.New("kafka: no such fetch session")
+	errOtherBroker         = errors.New("kafka: the client looks for another broker or cluster")
 	errTopicDeletionOff    = errors.New("kafka: delete.topic.enable is false")
 )
 
@@ -94,6 +95,11 @@ var codes = []struct {
 	{meta.ErrUnknownBroker, kerr.BrokerIDNotRegistered},
 
 	{errUnsupportedVersion, kerr.UnsupportedVersion},
+	{errOtherBroker, kerr.RebootstrapRequired},
+	{errNoQuorum, kerr.UnsupportedVersion},
+	{errElectionNotNeeded, kerr.ElectionNotNeeded},
+	{errPreferredNotAvailable, kerr.PreferredLeaderNotAvailable},
+	{errEligibleLeadersMissing, kerr.EligibleLeadersNotAvailable},
 
 	// Who ran out of time hears that, not who was being asked.
 	{context.DeadlineExceeded, kerr.RequestTimedOut},

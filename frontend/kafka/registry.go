@@ -36,7 +36,7 @@ func init() {
 		hot(kmsg.Fetch, 4, 18, receiveFetch),
 		control(kmsg.ListOffsets, 1, 11, listOffsets),
 		control(kmsg.Metadata, 0, 13, metadata),
-		control(kmsg.ApiVersions, 0, 4, apiVersions),
+		control(kmsg.ApiVersions, 0, 5, apiVersions),
 		control(kmsg.CreateTopics, 2, 7, createTopics),
 		control(kmsg.DeleteTopics, 1, 6, deleteTopics),
 		control(kmsg.DeleteRecords, 0, 2, deleteRecords),
@@ -45,8 +45,15 @@ func init() {
 		control(kmsg.DescribeConfigs, 1, 4, describeConfigs),
 		control(kmsg.AlterConfigs, 0, 2, alterConfigs),
 		control(kmsg.IncrementalAlterConfigs, 0, 1, incrementalAlterConfigs),
+		control(kmsg.DescribeLogDirs, 1, 5, describeLogDirs),
 		control(kmsg.CreatePartitions, 0, 3, createPartitions),
+		control(kmsg.ElectLeaders, 0, 2, electLeaders),
+		control(kmsg.ListPartitionReassignments, 0, 0, listPartitionReassignments),
+		control(kmsg.DescribeQuorum, 0, 2, describeQuorum),
 		control(kmsg.DescribeCluster, 0, 2, describeCluster),
+		control(kmsg.DescribeProducers, 0, 0, describeProducers),
+		control(kmsg.ListConfigResources, 0, 1, listConfigResources),
+		control(kmsg.DescribeTopicPartitions, 0, 0, describeTopicPartitions),
 	} {
 		if registry[row.key] != nil {
 			panic(fmt.Sprintf("kafka: API %s is registered twice", row.key.Name()))

@@ -148,6 +148,54 @@ func TestEveryAdvertisedVersionIsAnsweredInItsOwnLayout(t *testing.T) {
 			}
 			return r
 		},
+		kmsg.DescribeLogDirs: func(version int16) kmsg.Request {
+			r := kmsg.NewPtrDescribeLogDirsRequest()
+			for _, name := range names {
+				asked := kmsg.NewDescribeLogDirsRequestTopic()
+				asked.Topic, asked.Partitions = name, []int32{0, 1, 77}
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
+		kmsg.DescribeProducers: func(int16) kmsg.Request {
+			r := kmsg.NewPtrDescribeProducersRequest()
+			for _, name := range names {
+				asked := kmsg.NewDescribeProducersRequestTopic()
+				asked.Topic, asked.Partitions = name, []int32{0, 77}
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
+		kmsg.ListConfigResources: func(int16) kmsg.Request { return kmsg.NewPtrListConfigResourcesRequest() },
+		kmsg.DescribeTopicPartitions: func(int16) kmsg.Request {
+			r := kmsg.NewPtrDescribeTopicPartitionsRequest()
+			for _, name := range names {
+				asked := kmsg.NewDescribeTopicPartitionsRequestTopic()
+				asked.Topic = name
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
+		kmsg.DescribeQuorum: func(int16) kmsg.Request {
+			r := kmsg.NewPtrDescribeQuorumRequest()
+			for _, name := range []string{metadataTopic, "orders"} {
+				asked := kmsg.NewDescribeQuorumRequestTopic()
+				asked.Topic = name
+				asked.Partitions = append(asked.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
+		kmsg.ListPartitionReassignments: func(int16) kmsg.Request { return kmsg.NewPtrListPartitionReassignmentsRequest() },
+		kmsg.ElectLeaders: func(int16) kmsg.Request {
+			r := kmsg.NewPtrElectLeadersRequest()
+			for _, name := range names {
+				asked := kmsg.NewElectLeadersRequestTopic()
+				asked.Topic, asked.Partitions = name, []int32{0, 77}
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
 		kmsg.DescribeCluster: func(int16) kmsg.Request {
 			r := kmsg.NewPtrDescribeClusterRequest()
 			r.EndpointType = endpointBrokers
@@ -193,8 +241,8 @@ func TestApiVersionsFromTheFutureIsAnsweredAsVersionZero(t *testing.T) {
 	for _, key := range answer.ApiKeys {
 		served[key.ApiKey] = [2]int16{key.MinVersion, key.MaxVersion}
 	}
-	if got := served[18]; got != [2]int16{0, 4} {
-		t.Errorf("ApiVersions is named with %v, want 0 to 4", got)
+	if got := served[18]; got != [2]int16{0, 5} {
+		t.Errorf("ApiVersions is named with %v, want 0 to 5", got)
 	}
 	if got := served[0]; got != [2]int16{0, 13} {
 		t.Errorf("Produce is named with %v, want 0 to 13 (KAFKA-18659)", got)
