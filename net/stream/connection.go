@@ -34,19 +34,22 @@ var (
 	ErrConnectionsPerAddressMax = errors.New("stream: too many connections from this address")
 )
 
-// connection is one peer. It implements frontend.Conn for its Session.
+// connection is one peer. It implements frontend.Conn for its Session, for as
+// long as it lives, whoever drives it: an event loop while it is light (see
+// Light), goroutines of its own from then on. Its owner is that loop, or its reader goroutine.
 type connection struct {
-	listener *Listener
-	socket   *net.TCPConn
-	raw      syscall.RawConn
-	address  netip.Addr // remote IP, the key of the per-address limit
-	session  frontend.Session
+	listener      *Listener
+	remote, local net.Addr
+	address       netip.Addr // remote IP, the key of the per-address limit
+	session       frontend.Session
 
-	// reader is the part that only the reader goroutine touches.
+	// reader is the part that only the owner touches.
 	reader reader
-	// writer is the part that only the writer goroutine touches once it runs.
+	// writer is the part that only the writer goroutine touches once it runs;
+	// before, the loop.
 	writer writer
 	turns  turnQueue
+	light  Light
 
 	// pending counts turns taken and not yet written; pendingBytes their requests.
 	pending      atomic.Int64
@@ -54,51 +57,91 @@ type connection struct {
 	// readerWaits is set by the reader before it waits for pending to fall. The
 	// writer looks after each batch: one of the two sees the other.
 	readerWaits atomic.Bool
-	readerWake  chan struct{} // capacity 1
 
 	// writerIdle is set by the writer before it sleeps on an empty queue.
 	// Whoever moves it back to false owns the decision to wake it.
 	writerIdle atomic.Bool
-	writerWake chan struct{} // capacity 1
+
+	// heavy says that the connection has goroutines, and what they need: the fields
+	// of heavyParts, which are set before and never change after.
+	heavy atomic.Bool
+	heavyParts
 
 	// draining says that no further frame is to be received; replies still leave.
 	draining atomic.Bool
 	// closed says that the connection ends now. closing guards the reason, which is
-	// set before closed and never changes after.
+	// set before closed and never changes after, and the moment of becoming heavy.
 	closed  atomic.Bool
 	closing struct {
 		sync.Mutex
 		reason error
 	}
-	// memoryContext ends waits for pool memory when the connection drains or closes.
-	memoryContext context.Context
-	memoryCancel  context.CancelFunc
 
 	// progress is what the sweep goroutine watches.
 	progress progress
 }
 
-func newConnection(l *Listener, socket *net.TCPConn, address netip.Addr) (*connection, error) {
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
+// heavyParts are what a connection with goroutines has and a light one does
+// without: it may be one of thousands that do nothing.
+type heavyParts struct {
+	socket     *net.TCPConn
+	raw        syscall.RawConn
+	readerWake chan struct{} // capacity 1
+	writerWake chan struct{} // capacity 1
+	// memoryContext ends waits for pool memory when the connection drains or closes.
+	memoryContext context.Context
+	memoryCancel  context.CancelFunc
+}
+
+// newConnection makes a connection that nobody drives yet.
+func newConnection(l *Listener, socket *net.TCPConn, address netip.Addr) *connection {
 	c := &connection{
-		listener:   l,
-		socket:     socket,
-		raw:        raw,
-		address:    address,
-		readerWake: make(chan struct{}, 1),
-		writerWake: make(chan struct{}, 1),
+		listener: l,
+		remote:   socket.RemoteAddr(),
+		local:    socket.LocalAddr(),
+		address:  address,
 	}
-	c.memoryContext, c.memoryCancel = context.WithCancel(context.Background())
+	c.light.connection = c
+	c.writer.connection = c
 	c.turns.init()
 	c.reader.init(c)
-	return c, nil
+	return c
+}
+
+// start gives the connection its goroutines, and the socket. When it was closed
+// before, it ends here. REQUIRES: session is set; called by the owner, which does nothing with it after.
+func (c *connection) start(socket *net.TCPConn) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		c.end(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.closing.Lock()
+	if c.closing.reason != nil {
+		c.closing.Unlock()
+		cancel()
+		_ = socket.Close() // nobody is left to tell
+		c.finish()
+		return
+	}
+	c.heavyParts = heavyParts{
+		socket: socket, raw: raw,
+		readerWake: make(chan struct{}, 1), writerWake: make(chan struct{}, 1),
+		memoryContext: ctx, memoryCancel: cancel,
+	}
+	c.heavy.Store(true) // whoever completes a turn from here on wakes the writer
+	c.closing.Unlock()
+	if c.draining.Load() {
+		c.interruptReading() // drain may have come when there was nothing to interrupt
+	}
+	if c.turns.first() != nil {
+		c.startWriter()
+	}
+	go c.serve()
 }
 
 // serve is the reader goroutine: it receives frames until the connection ends
-// and then takes it down. REQUIRES: session is set.
+// and then takes it down.
 func (c *connection) serve() {
 	reason, polite := c.reader.run()
 	c.reader.releaseBlock()
@@ -109,8 +152,17 @@ func (c *connection) serve() {
 	if c.writer.done != nil {
 		<-c.writer.done
 	}
+	c.finish()
+}
+
+// finish takes down what is left of a connection that was closed. REQUIRES: called by
+// the owner, last of all.
+func (c *connection) finish() {
+	c.reader.releaseBlock()
 	c.session.Closed(c.reason())
 	c.turns.abandon()
+	c.listener.forget(c)
+	c.listener.serving.Done()
 }
 
 // finishReplies waits until every reply that is owed was written, at most
@@ -168,7 +220,13 @@ func (c *connection) wakeReader() {
 	}
 }
 
+// wakeWriter wakes the writer, or the loop while the connection is light. A turn
+// completed while it becomes heavy may still wake the loop: the writer has yet to start then, and sees it.
 func (c *connection) wakeWriter() {
+	if !c.heavy.Load() {
+		c.light.descriptor.Signal()
+		return
+	}
 	select {
 	case c.writerWake <- struct{}{}:
 	default:
@@ -177,10 +235,9 @@ func (c *connection) wakeWriter() {
 
 // Turn implements frontend.Conn. REQUIRES: called inside Session.Receive.
 func (c *connection) Turn(onTurn func()) frontend.Turn {
-	if c.writer.done == nil {
-		c.writer.done = make(chan struct{})
-		c.writer.connection = c
-		go c.writer.run()
+	heavy := c.heavy.Load()
+	if heavy && c.writer.done == nil {
+		c.startWriter()
 	}
 	t := c.turns.obtain()
 	t.connection = c
@@ -189,6 +246,9 @@ func (c *connection) Turn(onTurn func()) frontend.Turn {
 	c.pending.Add(1)
 	c.pendingBytes.Add(t.requestBytes)
 	c.turns.push(t)
+	if !heavy {
+		return t // the loop, which called Receive, looks at the queue when it is done with what came
+	}
 	if c.writerIdle.CompareAndSwap(true, false) {
 		// The writer sleeps before an empty queue. There is nothing to write
 		// yet, so it sleeps on: t is marked in its name, and Complete wakes it.
@@ -202,33 +262,51 @@ func (c *connection) Turn(onTurn func()) frontend.Turn {
 	return t
 }
 
+func (c *connection) startWriter() {
+	c.writer.done = make(chan struct{})
+	go c.writer.run()
+}
+
 // Pending implements frontend.Conn.
 func (c *connection) Pending() int { return int(c.pending.Load()) }
 
 // RemoteAddr implements frontend.Conn.
-func (c *connection) RemoteAddr() net.Addr { return c.socket.RemoteAddr() }
+func (c *connection) RemoteAddr() net.Addr { return c.remote }
 
 // LocalAddr implements frontend.Conn.
-func (c *connection) LocalAddr() net.Addr { return c.socket.LocalAddr() }
+func (c *connection) LocalAddr() net.Addr { return c.local }
 
 // Close implements frontend.Conn. The first reason counts. Both goroutines end
 // soon after; the descriptor is freed when neither uses it (net.TCPConn counts).
+// A light connection is closed by its loop.
 func (c *connection) Close(reason error) {
+	first, heavy, descriptor := c.end(reason)
+	switch {
+	case !first:
+	case heavy:
+		c.memoryCancel()
+		_ = c.socket.Close() // nobody is left to tell
+		c.wakeReader()
+		c.wakeWriter()
+	case descriptor != nil:
+		descriptor.Signal()
+	}
+}
+
+// end marks the connection as closed and says whether this was the first time,
+// and who has to be told: the goroutines, a loop, or nobody yet.
+func (c *connection) end(reason error) (first, heavy bool, descriptor Descriptor) {
 	if reason == nil {
 		reason = net.ErrClosed
 	}
 	c.closing.Lock()
+	defer c.closing.Unlock()
 	if c.closing.reason != nil {
-		c.closing.Unlock()
-		return
+		return false, false, nil
 	}
 	c.closing.reason = reason
-	c.closing.Unlock()
 	c.closed.Store(true)
-	c.memoryCancel()
-	_ = c.socket.Close() // nobody is left to tell
-	c.wakeReader()
-	c.wakeWriter()
+	return true, c.heavy.Load(), c.light.descriptor
 }
 
 // reason returns why the connection was closed.
@@ -241,6 +319,19 @@ func (c *connection) reason() error {
 // drain makes the reader stop after the frame that it is at.
 func (c *connection) drain() {
 	c.draining.Store(true)
+	c.closing.Lock()
+	heavy, descriptor := c.heavy.Load(), c.light.descriptor
+	c.closing.Unlock()
+	switch {
+	case heavy:
+		c.interruptReading()
+	case descriptor != nil:
+		descriptor.Signal()
+	}
+}
+
+// interruptReading ends whatever the reader waits for.
+func (c *connection) interruptReading() {
 	c.memoryCancel()
 	_ = c.socket.SetReadDeadline(time.Unix(1, 0)) // fails only when it is closed already
 	c.wakeReader()

@@ -27,7 +27,7 @@ type Listener struct {
 
 	// stopped is closed when accept and sweep are to end.
 	stopped chan struct{}
-	// serving counts the reader goroutines, running the accept and sweep goroutines.
+	// serving counts the connections, running the accept and sweep goroutines.
 	serving, running sync.WaitGroup
 
 	mu struct {
@@ -181,14 +181,8 @@ func (l *Listener) sleep(pause time.Duration) bool {
 func (l *Listener) admit(socket *net.TCPConn) {
 	remote := socket.RemoteAddr()
 	address := socket.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	c, err := newConnection(l, socket, address)
-	if err != nil { // the socket died between accept and here
-		l.options.Metrics.AcceptErrors.Add(1)
-		_ = socket.Close()
-		return
-	}
+	c := newConnection(l, socket, address)
 	if err := l.register(c); err != nil {
-		c.memoryCancel()
 		_ = socket.Close()
 		if !errors.Is(err, ErrShutdown) {
 			l.log.warn("connection refused", "remote", remote, "reason", err)
@@ -202,10 +196,15 @@ func (l *Listener) admit(socket *net.TCPConn) {
 		l.options.Events.Opened(remote)
 	}
 	c.session = l.options.Protocol.NewSession(c)
+	if l.options.Loops == nil {
+		c.start(socket)
+		return
+	}
+	// Apart, since a loop takes its time to look, and others wait to be accepted.
 	go func() {
-		defer l.serving.Done()
-		c.serve()
-		l.forget(c)
+		if !l.options.Loops.Carry(&c.light, socket) {
+			c.start(socket)
+		}
 	}()
 }
 

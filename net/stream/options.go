@@ -56,6 +56,10 @@ type Options struct {
 	// the reply. Default 1 s.
 	LingerTimeout time.Duration
 
+	// Loops carry the connections that are light. Default none: every connection has
+	// goroutines of its own from the start. Package loop sets it.
+	Loops Loops
+
 	// Logger gets rare events only. Default slog.Default().
 	Logger *slog.Logger
 	// Metrics are counted into when given, so that listeners can share them.

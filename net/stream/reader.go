@@ -64,6 +64,13 @@ type reader struct {
 	readAhead int // size of the next block for small frames
 	trusted   int // size of the largest frame that came whole, up to secondBytes
 
+	// early are bytes that a loop has read and found no memory for. They come
+	// before those in the socket.
+	early []byte
+	// ending is why nothing more is to be read: found by the loop, carried out
+	// by run; nil while there is nothing.
+	ending error
+
 	// charge is the size of the frame being received until a Turn takes it.
 	charge int64
 
@@ -80,13 +87,16 @@ type reader struct {
 func (r *reader) init(c *connection) {
 	r.connection = c
 	r.readAhead = readAheadBytesMin
-	r.attempt = r.readOnce
 }
 
 // run receives frames until the connection ends and returns the reason, and
 // whether the replies that are owed should still be written: to a peer that
 // broke the protocol or is shut out yes, to one that is gone no.
 func (r *reader) run() (reason error, polite bool) {
+	r.attempt = r.readOnce
+	if r.ending != nil {
+		return r.connection.ended(r.ending), true
+	}
 	for {
 		if err := r.deliver(); err != nil {
 			return r.connection.ended(err), true
@@ -176,6 +186,9 @@ func (r *reader) admit() error {
 	if r.withinBudget() {
 		return nil
 	}
+	if !c.heavy.Load() {
+		return c.light.admit()
+	}
 	c.listener.options.Metrics.BudgetWaits.Add(1)
 	c.progress.stalled.Store(true)
 	defer c.progress.stalled.Store(false)
@@ -209,10 +222,7 @@ func (r *reader) fill() error {
 	if err := r.makeRoom(); err != nil {
 		return err
 	}
-	if partial := r.end > r.start; partial != r.partial {
-		r.partial = partial
-		r.connection.progress.partial.Store(partial)
-	}
+	r.notePartial()
 	for {
 		r.count, r.err, r.starved = 0, nil, false
 		if err := r.connection.raw.Read(r.attempt); err != nil {
@@ -239,6 +249,14 @@ func (r *reader) fill() error {
 	return nil
 }
 
+// notePartial tells the sweep goroutine whether part of a frame is there.
+func (r *reader) notePartial() {
+	if partial := r.end > r.start; partial != r.partial {
+		r.partial = partial
+		r.connection.progress.partial.Store(partial)
+	}
+}
+
 // adaptReadAhead follows how much small traffic one read brings.
 func (r *reader) adaptReadAhead() {
 	switch {
@@ -261,6 +279,13 @@ func (r *reader) readOnce(descriptor uintptr) bool {
 			return true
 		}
 		r.limit = len(r.block.Bytes())
+	}
+	if len(r.early) > 0 {
+		r.count = copy(r.block.Bytes()[r.end:r.limit], r.early)
+		if r.early = r.early[r.count:]; len(r.early) == 0 {
+			r.early = nil
+		}
+		return true
 	}
 	for {
 		n, err := syscall.Read(int(descriptor), r.block.Bytes()[r.end:r.limit])

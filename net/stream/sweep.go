@@ -123,6 +123,7 @@ func (l *Listener) sweep() {
 		for i, c := range overdue {
 			if errors.Is(reasons[i], ErrSlowReader) {
 				// What the kernel still holds for this peer goes too, now.
+				// Only a writer goroutine can be late, so there is a socket.
 				_ = c.socket.SetLinger(0) // fails only when it is closed already
 			}
 			c.Close(reasons[i])

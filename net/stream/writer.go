@@ -20,6 +20,10 @@ type writer struct {
 	connection *connection
 	done       chan struct{} // closed when the goroutine ended; nil until it starts
 
+	// sentBytes of the replies at the head were sent by the loop that drove the
+	// connection before.
+	sentBytes int
+
 	// parts is the memory for the list of byte slices of a batch; buffers is
 	// the view of it that net.Buffers consumes. Fields, so that neither escapes anew.
 	parts   [][]byte
@@ -71,22 +75,28 @@ func (w *writer) sleepIdle() {
 // gather lists the parts of the replies that are ready at the head, in order,
 // and returns the number of turns that they belong to. The turns stay queued.
 func (w *writer) gather() (count int) {
-	parts := w.parts[:0]
-	bytes := 0
+	w.parts, count = w.list(w.parts[:0])
+	return count
+}
+
+// list is gather into a list of the caller's.
+func (w *writer) list(parts [][]byte) (list [][]byte, count int) {
+	bytes, sent := 0, w.sentBytes
 	for t := w.connection.turns.first(); t != nil; t = t.next.Load() {
 		if count == batchTurnsMax || bytes >= batchBytesMax || t.state.Load() != turnDone {
 			break
 		}
 		for _, part := range t.reply.Parts {
-			if len(part) > 0 {
+			skipped := min(sent, len(part))
+			sent -= skipped
+			if part = part[skipped:]; len(part) > 0 {
 				parts = append(parts, part)
 				bytes += len(part)
 			}
 		}
 		count++
 	}
-	w.parts = parts
-	return count
+	return parts, count
 }
 
 // write writes what gather listed, gives the replies' memory back, whether the
@@ -111,7 +121,15 @@ func (w *writer) write(count int) error {
 	if err == nil {
 		metrics.Replies.Add(int64(count))
 	}
+	w.settle(count)
+	return err
+}
 
+// settle gives the memory of the first count replies back and takes their turns from
+// the queue.
+func (w *writer) settle(count int) {
+	c := w.connection
+	w.sentBytes = 0
 	var requestBytes int64
 	for range count {
 		t := c.turns.take()
@@ -124,5 +142,4 @@ func (w *writer) write(count int) error {
 	if c.readerWaits.Load() && c.readerWaits.Swap(false) {
 		c.wakeReader()
 	}
-	return err
 }

@@ -1,0 +1,69 @@
+package loop
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
+
+	"ringlog/net/stream"
+)
+
+// loop is one event loop: what its connections share, and the list of those that have to
+// be looked at. Its goroutine is gnet's.
+type loop struct {
+	events gnet.EventLoop
+
+	// signalled is the list of members that called Signal, last first. Anybody pushes;
+	// the loop takes all at once. Who pushes onto an empty list rings the bell.
+	signalled atomic.Pointer[member]
+	bell      *bell
+
+	// scratch and vectors belong to the loop's goroutine.
+	scratch stream.Scratch
+	vectors []unix.Iovec
+}
+
+// newLoop makes the loop's part of one of client's loops.
+func newLoop(client *gnet.Client) (*loop, error) {
+	l := new(loop)
+	bell, ear, err := newBell()
+	if err != nil {
+		return nil, fmt.Errorf("bell: %w", err)
+	}
+	c, err := client.EnrollContext(ear, l) // it closes ear, in favour of a descriptor of its own
+	if err != nil {
+		bell.close()
+		return nil, fmt.Errorf("bell: %w", err)
+	}
+	l.bell, l.events = bell, c.EventLoop()
+	return l, nil
+}
+
+// push puts m on the list. Any goroutine calls it, for a member that is not on it.
+func (l *loop) push(m *member) {
+	for {
+		first := l.signalled.Load()
+		m.next = first
+		if l.signalled.CompareAndSwap(first, m) { // publication: the loop may take m from here on
+			if first == nil {
+				l.bell.ring()
+			}
+			return
+		}
+	}
+}
+
+// answer looks at all members on the list. REQUIRES: called by the loop's goroutine.
+func (l *loop) answer() {
+	for m := l.signalled.Swap(nil); m != nil; {
+		next := m.next
+		m.next = nil
+		m.isSignalled.Store(false) // before looking: what comes now signals again
+		if !m.gone {
+			m.signalledNow()
+		}
+		m = next
+	}
+}

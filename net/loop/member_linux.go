@@ -1,0 +1,159 @@
+package loop
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
+
+	"ringlog/net/stream"
+)
+
+// vectorsMax is how many pieces one writev may have (IOV_MAX).
+const vectorsMax = 1024
+
+// member is a connection at its loop: stream.Descriptor. All but Signal belongs to
+// the loop's goroutine, once open was called.
+type member struct {
+	light *stream.Light
+	loops *loops
+	loop  *loop
+	conn  gnet.Conn
+	// descriptor is gnet's, valid until gone.
+	descriptor int
+	// opened says that gnet watches the socket; gone, that this is over.
+	opened, gone bool
+	// more says that the socket may have more than what gnet has read.
+	more bool
+
+	// isSignalled says that the member is on the loop's list, or on its way there, by next.
+	isSignalled atomic.Bool
+	next        *member
+}
+
+func (m *member) open(c gnet.Conn) gnet.Action {
+	m.loop = m.loops.byLoop[c.EventLoop()]
+	m.conn, m.descriptor, m.opened = c, c.Fd(), true
+	return m.act(m.light.Open(m))
+}
+
+func (m *member) received() gnet.Action {
+	m.more = m.conn.InboundBuffered() == readBytes
+	return m.act(m.light.Received(&m.loop.scratch))
+}
+
+// signalledNow looks at a member that had called Signal.
+func (m *member) signalledNow() {
+	if m.act(m.light.Signalled(&m.loop.scratch)) == gnet.Close {
+		_ = m.loop.events.Close(m.conn) // what it says of the descriptor changes nothing
+	}
+}
+
+// act carries a verdict out as far as gnet does not: the action is its part.
+func (m *member) act(verdict stream.Verdict) gnet.Action {
+	switch verdict {
+	case stream.Stay:
+		return gnet.None
+	case stream.Move:
+		socket, err := m.duplicate()
+		m.gone = true
+		if err != nil {
+			m.light.Gone(fmt.Errorf("loop: moving a connection to goroutines: %w", err))
+		} else {
+			m.light.Start(socket)
+		}
+	}
+	return gnet.Close
+}
+
+// duplicate returns the socket under another descriptor, for goroutines. gnet closes its own
+// afterwards, which ends nothing: it is a close without a shutdown.
+func (m *member) duplicate() (*net.TCPConn, error) {
+	descriptor, err := m.conn.Dup()
+	if err != nil {
+		return nil, os.NewSyscallError("dup", err)
+	}
+	file := os.NewFile(uintptr(descriptor), "connection")
+	socket, err := net.FileConn(file)
+	_ = file.Close() // FileConn has a descriptor of its own
+	if err != nil {
+		return nil, err
+	}
+	return socket.(*net.TCPConn), nil
+}
+
+// closed is gnet's last word about a connection.
+func (m *member) closed(err error) {
+	if m.gone {
+		return // to net/stream, or already ended
+	}
+	m.gone = true
+	m.light.Gone(err)
+}
+
+// Buffered implements stream.Descriptor.
+func (m *member) Buffered() int { return m.conn.InboundBuffered() }
+
+// Read implements stream.Descriptor.
+func (m *member) Read(p []byte) (int, error) {
+	if m.conn.InboundBuffered() > 0 {
+		return m.conn.Read(p)
+	}
+	for m.more {
+		n, err := unix.Read(m.descriptor, p)
+		if err == unix.EINTR {
+			continue
+		}
+		m.more = err == nil && n == len(p)
+		return max(n, 0), err
+	}
+	return 0, unix.EAGAIN
+}
+
+// Writev implements stream.Descriptor. The list of vectors is the loop's: x/sys and package net would
+// each allocate one.
+func (m *member) Writev(parts [][]byte) (sent int, err error) {
+	for len(parts) > 0 {
+		count, bytes := min(len(parts), vectorsMax), 0
+		vectors := m.loop.vectors[:0]
+		for _, part := range parts[:count] {
+			vector := unix.Iovec{Base: unsafe.SliceData(part)}
+			vector.SetLen(len(part))
+			vectors = append(vectors, vector)
+			bytes += len(part)
+		}
+		m.loop.vectors = vectors
+		n, err := m.writev(vectors)
+		clear(vectors) // hold no reply's memory
+		sent += n
+		if err != nil || n < bytes {
+			return sent, err
+		}
+		parts = parts[count:]
+	}
+	return sent, nil
+}
+
+func (m *member) writev(vectors []unix.Iovec) (int, error) {
+	for {
+		n, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(m.descriptor), uintptr(unsafe.Pointer(&vectors[0])), uintptr(len(vectors)))
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+			continue
+		}
+		return 0, errno
+	}
+}
+
+// Signal implements stream.Descriptor.
+func (m *member) Signal() {
+	if !m.isSignalled.Swap(true) {
+		m.loop.push(m)
+	}
+}
