@@ -11,6 +11,7 @@ import (
 
 	"ringlog/engine"
 	"ringlog/meta"
+	"ringlog/net/loop"
 )
 
 // Config says how a broker runs. Zero values mean the defaults. Flags and the file
@@ -41,6 +42,12 @@ type Config struct {
 	// own, share the logs. One serves a device and up to four cores; it may be
 	// changed from one start to the next. Default 1.
 	Shards int
+	// NetworkEngine is who serves clients: "loop" is event loops, which hand over connections
+	// that move much to goroutines of their own; "stream" is goroutines for every
+	// connection. Default "loop" where the platform has event loops.
+	NetworkEngine string
+	// NetworkLoops is the number of event loops. Default one per core, 8 at most.
+	NetworkLoops int
 	// MemoryBytes is the budget for data in memory; see Budget for its parts. The Go heap
 	// comes on top. The default is a quarter of what the machine, or
 	// the container, has, between 256 MiB and 4 GiB.
@@ -69,6 +76,9 @@ const (
 	IOGiouring = "giouring" // in binaries built with that tag
 	AdminOff   = "off"
 
+	NetworkLoop   = "loop"
+	NetworkStream = "stream"
+
 	// JournalOff in Config.JournalBytes is "0" as a setting: every commit is then a
 	// flush of the segments.
 	JournalOff = -1
@@ -84,6 +94,8 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.AdminAddr, "127.0.0.1:9644")
 	setDefault(&c.IO, IOAuto)
 	setDefault(&c.Shards, 1)
+	setDefault(&c.NetworkEngine, defaultNetworkEngine)
+	setDefault(&c.NetworkLoops, loop.DefaultLoopCount())
 	setDefault(&c.ShutdownTimeout, 10*time.Second)
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = defaultMemoryBytes()
@@ -150,6 +162,7 @@ func (c *Config) resolve() (*resolved, error) {
 	if c.Shards < 1 || c.Shards > engine.ShardsMax {
 		fault(fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, engine.ShardsMax))
 	}
+	fault(c.checkNetwork())
 	if c.MemoryBytes < memoryBytesMin {
 		fault(fmt.Errorf("memory: %d bytes are less than %d, the least with which the broker can work", c.MemoryBytes, memoryBytesMin))
 	}

@@ -51,6 +51,8 @@ var metrics = append([]metric{
 	{"offline_logs", "Logs that could not be opened or made; their partitions are offline.", gauge, func(s *sample) float64 { return float64(s.offline) }},
 
 	{"network_connections", "Open connections of Kafka clients.", gauge, func(s *sample) float64 { return float64(s.stream.ConnectionsOpen.Load()) }},
+	{"network_connections_light", "Open connections that event loops carry; the others have goroutines.", gauge, func(s *sample) float64 { return float64(s.stream.ConnectionsLight.Load()) }},
+	{"network_connections_moved_total", "Connections that moved from an event loop to goroutines, because of what they move.", counter, func(s *sample) float64 { return float64(s.stream.ConnectionsMoved.Load()) }},
 	{"network_connections_accepted_total", "Connections accepted.", counter, func(s *sample) float64 { return float64(s.stream.ConnectionsAccepted.Load()) }},
 	{"network_connections_refused_total", "Connections turned away by max.connections or max.connections.per.ip.", counter,
 		func(s *sample) float64 {

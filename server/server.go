@@ -17,7 +17,6 @@ import (
 	"ringlog/engine"
 	"ringlog/frontend/admin"
 	"ringlog/frontend/kafka"
-	"ringlog/net/stream"
 	"ringlog/raftctl"
 )
 
@@ -47,7 +46,7 @@ type Server struct {
 	broker     *broker.Broker
 	follow     func() // ends the broker's subscription to metadata
 	kafka      *kafka.Protocol
-	listener   *stream.Listener
+	listener   listener
 	admin      *admin.Server
 
 	// settleTimeout bounds how long Shutdown goes on after its context has ended.

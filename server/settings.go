@@ -26,6 +26,12 @@ type Setting struct {
 // journalSetting is the name of Config.JournalBytes as a setting.
 const journalSetting = "ringlog.journal.bytes"
 
+// Names of settings that messages mention.
+const (
+	networkEngineSetting = "ringlog.network.engine"
+	networkLoopsSetting  = "ringlog.network.loops"
+)
+
 // ownSettings are the settings that are fields of Config.
 var ownSettings = []Setting{
 	{Name: "data-dir", Kafka: "log.dirs", Default: "./data",
@@ -53,6 +59,17 @@ var ownSettings = []Setting{
 		Documentation: "How many threads of the storage engine share the logs. One serves a device and up to four cores; it may change from start to start.",
 		set: func(c *Config, value string) (err error) {
 			if c.Shards, err = strconv.Atoi(value); err != nil {
+				return fmt.Errorf("%q is not a number", value)
+			}
+			return nil
+		}},
+	{Name: networkEngineSetting, Default: "loop on Linux, else stream",
+		Documentation: "Who serves clients: loop is event loops, which hand connections that move much over to goroutines of their own; stream is goroutines for every connection.",
+		set:           func(c *Config, value string) error { c.NetworkEngine = value; return nil }},
+	{Name: networkLoopsSetting, Default: "one for each core, 8 at most",
+		Documentation: "How many event loops serve clients.",
+		set: func(c *Config, value string) (err error) {
+			if c.NetworkLoops, err = strconv.Atoi(value); err != nil {
 				return fmt.Errorf("%q is not a number", value)
 			}
 			return nil

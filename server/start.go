@@ -153,11 +153,11 @@ func (s *Server) noteJournal() {
 	}
 }
 
-// raiseProcs lets Go run as many threads at once as are locked to goroutines, one for
-// each shard, and two more: a thread that comes back from the disk would otherwise wait for a time
+// raiseProcs lets Go run as many threads at once as shards and event loops have, and two
+// more: a thread that comes back from the disk or the network would otherwise wait for a time
 // slice of others, milliseconds each.
 func (s *Server) raiseProcs() {
-	want, have := s.config.Shards+2, runtime.GOMAXPROCS(0)
+	want, have := s.config.busyThreads()+2, runtime.GOMAXPROCS(0)
 	if have >= want {
 		return
 	}
@@ -250,7 +250,7 @@ func (s *Server) openListener(ctx context.Context) error {
 		Logger:                s.config.Logger,
 	})
 	var err error
-	s.listener, err = stream.Listen(ctx, s.config.listen.String(), stream.Options{
+	s.listener, err = s.listen(ctx, stream.Options{
 		Protocol:                 s.kafka,
 		Pool:                     s.pools.frames,
 		FrameBytesMax:            s.config.frameBytes,

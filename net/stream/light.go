@@ -80,6 +80,7 @@ func (l *Light) Open(descriptor Descriptor) Verdict {
 	c.closing.Lock()
 	l.descriptor = descriptor
 	c.closing.Unlock()
+	c.listener.options.Metrics.ConnectionsLight.Add(1)
 	return l.verdict(false)
 }
 
@@ -111,13 +112,25 @@ func (l *Light) Signalled(scratch *Scratch) Verdict {
 // Gone takes the connection down when the loop has closed its socket: after the
 // verdict End, or because of err.
 func (l *Light) Gone(err error) {
+	l.leave()
 	l.connection.end(err)
 	l.connection.finish()
 }
 
 // Start makes the connection heavy, which owns socket from then on. The loop must not
 // call it again.
-func (l *Light) Start(socket *net.TCPConn) { l.connection.start(socket) }
+func (l *Light) Start(socket *net.TCPConn) {
+	l.leave()
+	l.connection.listener.options.Metrics.ConnectionsMoved.Add(1)
+	l.connection.start(socket)
+}
+
+// leave ends the connection's life at a loop, if it has begun.
+func (l *Light) leave() {
+	if l.descriptor != nil {
+		l.connection.listener.options.Metrics.ConnectionsLight.Add(-1)
+	}
+}
 
 // verdict decides what follows from an event.
 func (l *Light) verdict(heavy bool) Verdict {

@@ -8,12 +8,16 @@ import (
 )
 
 // Metrics count what a listener does. Every field may be read at any time; all
-// but ConnectionsOpen only grow.
+// but ConnectionsOpen and ConnectionsLight only grow.
 type Metrics struct {
 	// ConnectionsAccepted counts connections that were served.
 	ConnectionsAccepted atomic.Int64
 	// ConnectionsOpen is how many are served now.
 	ConnectionsOpen atomic.Int64
+	// ConnectionsLight is how many of them event loops carry.
+	ConnectionsLight atomic.Int64
+	// ConnectionsMoved counts those that moved from a loop to goroutines.
+	ConnectionsMoved atomic.Int64
 	// ConnectionsRefused counts connections turned away by ConnectionsMax.
 	ConnectionsRefused atomic.Int64
 	// ConnectionsRefusedByAddress counts those turned away by ConnectionsPerAddressMax.
