@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
-	"golang.org/x/sys/unix"
 
 	"ringlog/net/stream"
 )
@@ -22,7 +21,7 @@ type loop struct {
 
 	// scratch and vectors belong to the loop's goroutine.
 	scratch stream.Scratch
-	vectors []unix.Iovec
+	vectors vectors
 }
 
 // newLoop makes the loop's part of one of client's loops.

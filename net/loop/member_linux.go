@@ -5,16 +5,12 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
 
 	"ringlog/net/stream"
 )
-
-// vectorsMax is how many pieces one writev may have (IOV_MAX).
-const vectorsMax = 1024
 
 // member is a connection at its loop: stream.Descriptor. All but Signal belongs to
 // the loop's goroutine, once open was called.
@@ -114,41 +110,9 @@ func (m *member) Read(p []byte) (int, error) {
 	return 0, unix.EAGAIN
 }
 
-// Writev implements stream.Descriptor. The list of vectors is the loop's: x/sys and package net would
-// each allocate one.
+// Writev implements stream.Descriptor.
 func (m *member) Writev(parts [][]byte) (sent int, err error) {
-	for len(parts) > 0 {
-		count, bytes := min(len(parts), vectorsMax), 0
-		vectors := m.loop.vectors[:0]
-		for _, part := range parts[:count] {
-			vector := unix.Iovec{Base: unsafe.SliceData(part)}
-			vector.SetLen(len(part))
-			vectors = append(vectors, vector)
-			bytes += len(part)
-		}
-		m.loop.vectors = vectors
-		n, err := m.writev(vectors)
-		clear(vectors) // hold no reply's memory
-		sent += n
-		if err != nil || n < bytes {
-			return sent, err
-		}
-		parts = parts[count:]
-	}
-	return sent, nil
-}
-
-func (m *member) writev(vectors []unix.Iovec) (int, error) {
-	for {
-		n, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(m.descriptor), uintptr(unsafe.Pointer(&vectors[0])), uintptr(len(vectors)))
-		switch errno {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-			continue
-		}
-		return 0, errno
-	}
+	return m.loop.vectors.write(m.descriptor, parts)
 }
 
 // Signal implements stream.Descriptor.

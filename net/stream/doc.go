@@ -2,7 +2,11 @@
 // connection that reads and one that writes: the plain way, for bulk
 // connections, for every platform, and where not reading has to mean
 // back-pressure. server calls Listen once per listener; nothing else here is
-// called from outside except through frontend.Conn and frontend.Turn.
+// called from outside except through frontend.Conn and frontend.Turn, and Light.
+//
+// Light is the other life of a connection, before it has goroutines: package loop lends
+// it an event loop, and everything below holds except that its owner is the loop's
+// goroutine, which reads, writes and never waits. What would wait makes it heavy, for good.
 //
 // # Who owns what
 //
