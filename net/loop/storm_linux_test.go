@@ -17,11 +17,25 @@ import (
 // and each reply the number, its connection and a checksum: nothing is lost,
 // doubled, reordered, or delivered to somebody else.
 func TestMovingStorm(t *testing.T) {
+	t.Run("wide budgets", func(t *testing.T) {
+		m := movingStorm(t, stream.Options{})
+		if moved, accepted := m.ConnectionsMoved.Load(), m.ConnectionsAccepted.Load(); moved < accepted/4 || moved == accepted {
+			t.Errorf("%d of %d connections moved: not a storm", moved, accepted)
+		}
+	})
+	t.Run("narrow budgets", func(t *testing.T) {
+		m := movingStorm(t, stream.Options{InFlightRequestsMax: 16})
+		if moved, accepted := m.ConnectionsMoved.Load(), m.ConnectionsAccepted.Load(); moved < accepted/4 {
+			t.Errorf("%d of %d connections moved: not a storm", moved, accepted)
+		}
+	})
+}
+
+func movingStorm(t *testing.T, options stream.Options) *stream.Metrics {
 	const workers, connections = 6, 12
 	protocol := frontendtest.NewProtocol(t, 1<<20)
-	pool := buffer.NewPool(t.Name(), 32<<20)
-	t.Cleanup(func() { protocol.Verify(t, buffer.NewPool("nothing", 4<<10)) })
-	l := listen(t, protocol, stream.Options{Pool: pool, InFlightRequestsMax: 48})
+	options.Pool = buffer.NewPool(t.Name(), 32<<20)
+	l := listen(t, protocol, options)
 	var storm sync.WaitGroup
 	for worker := range uint64(workers) {
 		random := rand.New(rand.NewPCG(worker, 7))
@@ -39,9 +53,11 @@ func TestMovingStorm(t *testing.T) {
 		}
 	}
 	storm.Wait()
-	if moved, accepted := l.Metrics().ConnectionsMoved.Load(), l.Metrics().ConnectionsAccepted.Load(); moved < accepted/4 || moved == accepted {
-		t.Errorf("%d of %d connections moved: not a storm", moved, accepted)
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
+	protocol.Verify(t, options.Pool)
+	return l.Metrics()
 }
 
 // pipeline is the life of one connection, made in advance.
