@@ -47,6 +47,7 @@ func FuzzBatch(f *testing.F) {
 		rules.TimestampAfterMaxMillis = math.MaxInt64
 		var v Validator
 		result, err := v.Validate(data, &rules)
+		agree(t, data, &rules)
 		inSteps := validateInSteps(data, &rules)
 		if (err == nil) != (inSteps == nil) {
 			t.Fatalf("in one go: %v; in steps: %v", err, inSteps)

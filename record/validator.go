@@ -53,6 +53,8 @@ type Validator struct {
 	index          int
 	timestampFirst int64
 	timestampLast  int64
+	deltaFirst     int64 // the same bounds for what records carry, without those that scan leaves alone
+	deltaLast      int64
 	result         Result
 	refused        *InvalidError // what records offend, so far
 	record         Record
@@ -95,6 +97,11 @@ func (v *Validator) Start(records []byte, rules *Rules) error {
 	v.busy = true
 	v.rules, v.batch = *rules, batch
 	v.timestampFirst, v.timestampLast = rules.timestampBounds()
+	if rules.LogAppendTime {
+		v.deltaFirst, v.deltaLast = deltasWithin(batch.BaseTimestamp(), math.MinInt64, math.MaxInt64)
+	} else {
+		v.deltaFirst, v.deltaLast = deltasWithin(batch.BaseTimestamp(), v.timestampFirst, v.timestampLast)
+	}
 	v.index, v.allowance, v.refused = 0, 0, nil
 	v.result = Result{Batch: batch, MaxTimestamp: NoTimestamp}
 	return nil
@@ -135,7 +142,14 @@ func (v *Validator) Close() {
 
 func (v *Validator) resume() (done bool, err error) {
 	count := int(v.batch.RecordCount())
-	for ; v.index < count; v.index++ {
+	for v.index < count {
+		s := &v.stream
+		if s.lengthBytes == 0 {
+			s.position += v.scan(s.window[s.position:min(int64(s.end), v.allowance-s.before)])
+			if v.index == count {
+				break
+			}
+		}
 		if v.pieceAhead() > v.allowance-v.stream.readBytes() {
 			return false, nil
 		}
@@ -152,6 +166,7 @@ func (v *Validator) resume() (done bool, err error) {
 		if err := v.checkRecord(); err != nil {
 			return false, err
 		}
+		v.index++
 	}
 	ended, err := v.stream.ended()
 	switch {
