@@ -66,6 +66,7 @@ type Broker struct {
 
 	reconciler reconciler
 	producers  producerIDs
+	checkers   checkers
 	creating   autoCreations
 
 	closing context.Context
@@ -102,6 +103,7 @@ func New(o Options) *Broker {
 	b.fetchBytesMax = fetchBytesMax(o.Defaults)
 	b.producers.turn = make(chan struct{}, 1)
 	b.reconciler.init(b)
+	b.checkers.init(b)
 	return b
 }
 
@@ -114,11 +116,13 @@ func (b *Broker) Image() *meta.Image { return b.view.Load().image }
 // Now is the broker's wall clock in Unix milliseconds.
 func (b *Broker) Now() int64 { return b.options.NowMillis() }
 
-// Close ends everybody who waits in the broker. The subscription that calls Apply
-// has to be cancelled before; engine and controller stay with their owner.
+// Close ends everybody who waits in the broker, and waits for the produces that are still
+// being checked. The subscription that calls Apply has to be cancelled before, and no
+// produce started after; engine and controller stay with their owner.
 func (b *Broker) Close() {
 	b.close(ErrClosed)
 	b.reconciler.retry.Wait()
+	b.checkers.wait()
 }
 
 // withClosing returns a context that ends with ctx or with the broker.

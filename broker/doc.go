@@ -19,6 +19,8 @@
 //
 // Methods of [Broker] are safe for concurrent use. Produce and Fetch do not
 // block: they run in the caller's goroutine up to the hand-over to a shard, and
-// their callbacks run on the shard's thread. Apply belongs to the goroutine of
+// their callbacks run on the shard's thread. Only what takes long, the decompression
+// of more than 64 KiB, goes on in one of a few checkers, in the order of its
+// connection ([Sequence]). Apply belongs to the goroutine of
 // one subscription. Everything else may wait and takes a context.
 package broker

@@ -37,6 +37,8 @@ var (
 	ErrInternalTopic = errors.New("broker: topic is written by the broker alone")
 	// ErrTransactional is returned for a batch that belongs to a transaction.
 	ErrTransactional = errors.New("broker: transactions are not served")
+	// ErrCheckFailed is returned for what was not checked because of a fault of ours.
+	ErrCheckFailed = errors.New("broker: the check of a batch failed")
 	// ErrUnsupportedTimestamp is returned by ListOffset for a negative timestamp
 	// that has no meaning.
 	ErrUnsupportedTimestamp = errors.New("broker: timestamp has no meaning")

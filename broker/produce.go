@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"math"
 	"sync"
 
 	"ringlog/engine"
@@ -46,16 +47,27 @@ type Produce struct {
 	// ZstdRefused refuses zstd batches: the protocol's version has no code for
 	// them (KIP-110).
 	ZstdRefused bool
+	// Sequence is what orders the produces of the connection that this one came by. Without
+	// one everything is checked in the goroutine of Start, however long that takes.
+	Sequence *Sequence
 	// Consumed is called once, before Done, when no Records are referenced any
 	// more. Done is called once when every part has its answer. Both are called on a
-	// shard's thread or in the goroutine of Start, and must not block.
+	// shard's thread, on a checker's or in the goroutine of Start, and must not block.
 	Consumed func()
 	Done     func(*Produce)
 
-	broker    *Broker
+	broker *Broker
+	group  engine.AppendGroup
+	partOf []int // of each append of group, its place in Parts
+
+	// The checks, which are done for all parts before at. They belong to the goroutine of
+	// Start and then, if it gives p away, to the checker that takes it.
 	validator record.Validator
-	group     engine.AppendGroup
-	partOf    []int // of each append of group, its place in Parts
+	now       int64
+	at        int
+	inPlace   int64 // bytes that may still be decompressed in place
+	entered   bool  // the validator counts among the checkers' inPlace
+	next      *Produce
 }
 
 var produces = sync.Pool{New: func() any {
@@ -83,44 +95,85 @@ func (p *Produce) Release() {
 	clear(p.group.Appends)
 	p.Parts, p.partOf = p.Parts[:0], p.partOf[:0]
 	p.group.Appends = p.group.Appends[:0]
-	p.Acks, p.Checked, p.ZstdRefused = 0, false, false
+	p.Acks, p.Checked, p.ZstdRefused, p.Sequence = 0, false, false, nil
 	p.Consumed, p.Done, p.broker = nil, nil, nil
 	produces.Put(p)
 }
 
-// Start validates the batches, here in the caller's goroutine, and hands those
-// that pass to the shard. Produces started by one goroutine reach each partition in
-// that order. It does not block.
+// Start checks the batches and hands those that pass to the shard. It does not block, but
+// for the work that it does: checks that would take long are finished by a checker.
+// Produces started by one goroutine with the same Sequence, or with none, reach each
+// partition in that order.
 func (p *Produce) Start() {
-	now := p.broker.Now()
 	for i := range p.Parts {
 		part := &p.Parts[i]
 		part.BaseOffset, part.AppendMillis, part.Start = -1, -1, -1
+	}
+	p.now = p.broker.Now()
+	p.at, p.inPlace, p.entered = 0, inPlaceBytesMax, false
+	s := p.Sequence
+	switch {
+	case s == nil:
+		p.check(false)
+	case s.wait(p):
+		return
+	case !p.checkInPlace():
+		c := &p.broker.checkers
+		s.lend(p)
+		c.submit(s)
+		return
+	}
+	p.launch()
+}
+
+// checkInPlace is check in the goroutine of Start. A panic is the business of who called
+// that, but must not leave the validator among those that are under way.
+func (p *Produce) checkInPlace() (done bool) {
+	returned := false
+	defer func() {
+		if !returned {
+			p.leave()
+		}
+	}()
+	done = p.check(true)
+	returned = true
+	return done
+}
+
+// check goes on with the checks; in place it returns false when the rest would take long.
+func (p *Produce) check(inPlace bool) (done bool) {
+	for ; p.at < len(p.Parts); p.at++ {
+		part := &p.Parts[p.at]
 		if part.Err != nil {
 			continue
 		}
 		log, err := p.broker.leaderLog(part.Topic, part.Partition, LeaderEpochAny)
-		if err == nil {
-			err = p.accept(part, now)
+		if err == nil && !p.validator.Busy() {
+			err = p.admit(part)
+		}
+		if err == nil && !p.Checked {
+			if done, err = p.validate(part, inPlace); !done && err == nil {
+				return false
+			}
 		}
 		if err != nil {
 			part.Err = err
+			p.validator.Close()
+			p.leave()
 			continue
 		}
+		if part.Topic.Config.LogAppendTime {
+			record.Batch(part.Records).SetLogAppendTime(p.now)
+			part.AppendMillis = p.now
+		}
 		p.group.Appends = append(p.group.Appends, engine.Append{Log: log, Batch: part.Records})
-		p.partOf = append(p.partOf, i)
+		p.partOf = append(p.partOf, p.at)
 	}
-	if len(p.group.Appends) == 0 {
-		p.consumed()
-		p.Done(p)
-		return
-	}
-	p.broker.engine.Append(&p.group)
+	return true
 }
 
-// accept decides whether a part may be appended and makes its batch what will be
-// stored.
-func (p *Produce) accept(part *ProducePart, now int64) error {
+// admit decides what can be told about a part without its records.
+func (p *Produce) admit(part *ProducePart) error {
 	topic, config := part.Topic, &part.Topic.Config
 	if topic.Internal {
 		return fmt.Errorf("%w: %s", ErrInternalTopic, topic.Name)
@@ -133,31 +186,87 @@ func (p *Produce) accept(part *ProducePart, now int64) error {
 		return fmt.Errorf("%w: the batch for %s-%d has %d bytes, max.message.bytes of the topic is %d",
 			ErrBatchTooLarge, topic.Name, part.Partition, size, config.MessageBytesMax)
 	}
-	batch := record.Batch(part.Records)
-	if !p.Checked {
+	return nil
+}
+
+// validate begins or goes on with the validation of a part and, when it passes, makes
+// its batch what will be stored. In place it is not done, without an error, when the rest
+// would take more than what inPlace has left.
+func (p *Produce) validate(part *ProducePart, inPlace bool) (done bool, err error) {
+	v, cost := &p.validator, record.CostOf(part.Records)
+	if !v.Busy() {
+		if inPlace && cost != record.CostNothing {
+			if cost == record.CostBlock || p.inPlace <= 0 || !p.broker.checkers.enter() {
+				return false, nil
+			}
+			p.entered = true
+		}
+		config := &part.Topic.Config
 		rules := record.Rules{
-			NowMillis:                now,
+			NowMillis:                p.now,
 			LogAppendTime:            config.LogAppendTime,
 			TimestampBeforeMaxMillis: config.TimestampBeforeMaxMillis,
 			TimestampAfterMaxMillis:  config.TimestampAfterMaxMillis,
 			ZstdRefused:              p.ZstdRefused,
 		}
-		checked, err := p.validator.Validate(part.Records, &rules)
-		if err != nil {
-			return err
-		}
-		if batch.Transactional() {
-			return ErrTransactional
-		}
-		if !config.LogAppendTime {
-			batch.SetMaxTimestamp(checked.MaxTimestamp)
+		if err := v.Start(part.Records, &rules); err != nil {
+			return true, err
 		}
 	}
-	if config.LogAppendTime {
-		batch.SetLogAppendTime(now)
-		part.AppendMillis = now
+	if cost == record.CostBlock {
+		p.broker.checkers.block.Lock()
+		defer p.broker.checkers.block.Unlock()
 	}
-	return nil
+	bytesMax := int64(math.MaxInt64)
+	if inPlace {
+		bytesMax = p.inPlace
+	}
+	if done, err = v.Resume(bytesMax); !done || err != nil {
+		return done, err
+	}
+	result := v.Result()
+	if cost != record.CostNothing {
+		p.inPlace -= result.DecompressedBytes
+	}
+	p.leave()
+	batch := record.Batch(part.Records)
+	if batch.Transactional() {
+		return true, ErrTransactional
+	}
+	if !part.Topic.Config.LogAppendTime {
+		batch.SetMaxTimestamp(result.MaxTimestamp)
+	}
+	return true, nil
+}
+
+// leave takes the validator out of those that were begun in place.
+func (p *Produce) leave() {
+	if p.entered {
+		p.entered = false
+		p.broker.checkers.leave()
+	}
+}
+
+// abandon refuses all parts that are not checked, after a panic. The validator may be
+// anywhere: it is dropped with all that it borrowed.
+func (p *Produce) abandon(err error) {
+	p.validator = record.Validator{}
+	p.leave()
+	for ; p.at < len(p.Parts); p.at++ {
+		if part := &p.Parts[p.at]; part.Err == nil {
+			part.Err = err
+		}
+	}
+}
+
+// launch hands what passed to the engine, or answers at once.
+func (p *Produce) launch() {
+	if len(p.group.Appends) == 0 {
+		p.consumed()
+		p.Done(p)
+		return
+	}
+	p.broker.engine.Append(&p.group)
 }
 
 func (p *Produce) consumed() {

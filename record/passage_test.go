@@ -121,29 +121,33 @@ func TestABombInOneRecordStaysInTheWindow(t *testing.T) {
 	}
 }
 
-// What decompressors hold is bounded by how many batches are validated at a time.
-func TestDecompressionsAreAdmitted(t *testing.T) {
-	compressed, err := Compress(nil, CodecSnappy, bytes.Repeat([]byte("0123456789"), snappyKeepBytes/5))
-	if err != nil {
-		t.Fatal(err)
+// What a validation will cost is known before it is started.
+func TestCostIsKnownAhead(t *testing.T) {
+	block := func(size int) Batch {
+		compressed, err := Compress(nil, CodecSnappy, make([]byte, size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wrap(CodecSnappy, 1, compressed)
 	}
-	small, large := build(t, BuilderOptions{Codec: CodecZstd}, 1), wrap(CodecSnappy, 1, compressed)
-	first, second := admitDecompression(large), admitDecompression(small)
-	if len(decompressions) != 2 || largeBlock.TryLock() {
-		t.Errorf("%d decompressions are counted, want 2, and the large one alone", len(decompressions))
+	for name, c := range map[string]struct {
+		records []byte
+		want    Cost
+	}{
+		"null":                   {nil, CostNothing},
+		"no batch":               {[]byte("no batch"), CostNothing},
+		"plain":                  {build(t, BuilderOptions{}, 1), CostNothing},
+		"codec 5":                {changed(build(t, BuilderOptions{}, 1), put16(attributesAt, 5)), CostNothing},
+		"gzip":                   {build(t, BuilderOptions{Codec: CodecGzip}, 1), CostDecompressor},
+		"zstd":                   {build(t, BuilderOptions{Codec: CodecZstd}, 1), CostDecompressor},
+		"snappy":                 {build(t, BuilderOptions{Codec: CodecSnappy}, 1), CostDecompressor},
+		"a block that is kept":   {block(snappyKeepBytes), CostDecompressor},
+		"a block that is larger": {block(snappyKeepBytes + 1), CostBlock},
+	} {
+		if got := CostOf(c.records); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
 	}
-	for _, b := range [][]byte{nil, []byte("no batch"), build(t, BuilderOptions{}, 1)} {
-		admitDecompression(b).leave()
-	}
-	if len(decompressions) != 2 {
-		t.Errorf("%d decompressions are counted, want 2", len(decompressions))
-	}
-	first.leave()
-	second.leave()
-	if len(decompressions) != 0 || !largeBlock.TryLock() {
-		t.Error("an admission is not given back")
-	}
-	largeBlock.Unlock()
 	if got := largestSnappyBlock(xerial([]byte("a"), make([]byte, 5000), []byte("b"))); got != 5000 {
 		t.Errorf("the largest framed block has %d bytes, want 5000", got)
 	}

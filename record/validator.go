@@ -64,10 +64,8 @@ type Validator struct {
 // in one go. It does not change them. The error is a *CorruptError, an
 // *InvalidError, or one that matches ErrDecompress or ErrDecompressedTooLarge.
 //
-// When many goroutines have compressed records, some of them wait: what all of them hold
-// meanwhile is bounded.
+// It holds a decompressor meanwhile; see CostOf.
 func (v *Validator) Validate(records []byte, rules *Rules) (Result, error) {
-	defer admitDecompression(records).leave()
 	if err := v.Start(records, rules); err != nil {
 		return Result{}, err
 	}
@@ -76,6 +74,9 @@ func (v *Validator) Validate(records []byte, rules *Rules) (Result, error) {
 	}
 	return v.result, nil
 }
+
+// Busy says that a validation was started and is neither done nor closed.
+func (v *Validator) Busy() bool { return v.busy }
 
 // Start checks the frame, checksum and header of records, which must not change
 // until the validation is done or closed. The rules are copied.

@@ -55,6 +55,7 @@ var codes = []struct {
 	{broker.ErrBatchTooLarge, kerr.MessageTooLarge},
 	{broker.ErrNotEnoughReplicas, kerr.NotEnoughReplicas},
 	{broker.ErrInternalTopic, kerr.InvalidTopicException},
+	{broker.ErrCheckFailed, kerr.UnknownServerError},
 	{broker.ErrTransactional, kerr.InvalidTxnState}, // as in Kafka: no transaction is open
 	{broker.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
 	{broker.ErrDuplicateSequence, kerr.DuplicateSequenceNumber},

@@ -93,6 +93,7 @@ func receiveProduce(s *session, r *request) error {
 		c.turn = s.conn.Turn(nil)
 	}
 	c.produce.ZstdRefused = c.version < 7
+	c.produce.Sequence = &s.produces
 	c.produce.Consumed, c.produce.Done = c.consumed, c.done
 	c.produce.Start()
 	return nil

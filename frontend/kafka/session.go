@@ -59,6 +59,9 @@ type session struct {
 	// software is what ApiVersions v3+ said of the client; nil before.
 	software atomic.Pointer[software]
 
+	// produces keeps produces in order, also when some of them take longer to check.
+	produces broker.Sequence
+
 	// fetching is the fetch that is being served, for Closed to cancel: at most one,
 	// because a fetch starts on its turn.
 	fetching struct {
