@@ -35,6 +35,8 @@ var networkConfigs = []*ConfigKey{
 		Documentation: "After how many milliseconds without a request a connection is closed."},
 	{Name: "fetch.max.bytes", Type: ConfigInt, Default: "57671680", check: atLeast(1024),
 		Documentation: "The most that one fetch returns, whatever the consumer asks for."},
+	{Name: "max.incremental.fetch.session.cache.slots", Type: ConfigInt, Default: "1000", check: atLeast(0),
+		Documentation: "How many consumers may have a fetch session, which spares them from naming all their partitions in each fetch."},
 }
 
 var topicDefaultConfigs = []*ConfigKey{

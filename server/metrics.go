@@ -6,6 +6,7 @@ import (
 
 	"ringlog/buffer"
 	"ringlog/engine"
+	"ringlog/frontend/kafka/fetchsession"
 	"ringlog/meta"
 	"ringlog/net/stream"
 	"ringlog/raftctl"
@@ -26,6 +27,8 @@ type sample struct {
 	stream *stream.Metrics
 	quorum raftctl.Status
 	image  *meta.Image
+	// fetching describes the fetch sessions of consumers.
+	fetching fetchsession.Status
 	// offline is the number of logs that could not be opened.
 	offline int
 	health  float64
@@ -67,6 +70,10 @@ var metrics = append([]metric{
 	{"network_memory_waits_total", "Times that a connection was not read because the memory for requests was spent.", counter, func(s *sample) float64 { return float64(s.stream.MemoryWaits.Load()) }},
 	{"network_idle_closed_total", "Connections closed by connections.max.idle.ms.", counter, func(s *sample) float64 { return float64(s.stream.IdleClosed.Load()) }},
 	{"network_slow_readers_closed_total", "Connections closed because the client did not read its replies.", counter, func(s *sample) float64 { return float64(s.stream.SlowReadersClosed.Load()) }},
+
+	{"kafka_fetch_sessions", "Consumers that fetch in a session (KIP-227).", gauge, func(s *sample) float64 { return float64(s.fetching.Sessions) }},
+	{"kafka_fetch_session_partitions", "Partitions of all fetch sessions.", gauge, func(s *sample) float64 { return float64(s.fetching.Partitions) }},
+	{"kafka_fetch_session_evictions_total", "Fetch sessions that made place for others; their consumers start over.", counter, func(s *sample) float64 { return float64(s.fetching.Evictions) }},
 
 	{"metadata_topics", "Topics.", gauge, func(s *sample) float64 { return float64(s.image.TopicCount()) }},
 	{"metadata_partitions", "Partitions of all topics.", gauge, func(s *sample) float64 { return float64(s.image.PartitionCount()) }},
@@ -118,7 +125,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if !s.started.Load() {
 		return
 	}
-	look := sample{engine: s.engine.Metrics(), stream: s.listener.Metrics(), quorum: s.controller.Status(), image: s.controller.Image(), offline: s.broker.OfflineLogs()}
+	look := sample{engine: s.engine.Metrics(), stream: s.listener.Metrics(), quorum: s.controller.Status(), image: s.controller.Image(), offline: s.broker.OfflineLogs(), fetching: s.kafka.FetchSessions()}
 	if s.Ready() {
 		look.health = 1
 	}

@@ -240,6 +240,14 @@ func (s *Server) quorumStatus() broker.QuorumStatus {
 	return broker.QuorumStatus{LeaderID: status.LeaderID, Term: status.Term, Committed: status.Committed, Applied: status.Applied, Voters: status.Voters}
 }
 
+// fetchSessionsMax is max.incremental.fetch.session.cache.slots as the protocol wants it.
+func (s *Server) fetchSessionsMax() int {
+	if slots := int(s.config.integer("max.incremental.fetch.session.cache.slots")); slots > 0 {
+		return slots
+	}
+	return kafka.FetchSessionsOff
+}
+
 // openListener begins to serve.
 func (s *Server) openListener(ctx context.Context) error {
 	s.kafka = kafka.New(kafka.Options{
@@ -247,6 +255,7 @@ func (s *Server) openListener(ctx context.Context) error {
 		FrameBytesMax:         s.config.frameBytes,
 		AutoCreateTopics:      s.config.boolean("auto.create.topics.enable"),
 		TopicDeletionDisabled: !s.config.boolean("delete.topic.enable"),
+		FetchSessionsMax:      s.fetchSessionsMax(),
 		Logger:                s.config.Logger,
 	})
 	var err error

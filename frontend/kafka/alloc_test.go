@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"ringlog/broker/brokertest"
 	"ringlog/buffer"
 	"ringlog/engine"
@@ -34,6 +36,18 @@ func (e *readyEngine) Read(read *engine.Read) {
 	for i := range read.Parts {
 		p := &read.Parts[i]
 		p.Batches, p.Bytes, p.Err = append(p.Batches[:0], e.batch), len(e.batch), nil
+		p.Frontiers = engine.Frontiers{HighWatermark: 18, Durable: 18, Written: 18, Next: 18}
+	}
+	read.Done(read)
+}
+
+// idleEngine answers reads at once with no records, without allocating.
+type idleEngine struct{ *brokertest.Engine }
+
+func (e *idleEngine) Read(read *engine.Read) {
+	for i := range read.Parts {
+		p := &read.Parts[i]
+		p.Batches, p.Bytes, p.Err = p.Batches[:0], 0, nil
 		p.Frontiers = engine.Frontiers{HighWatermark: 18, Durable: 18, Written: 18, Next: 18}
 	}
 	read.Done(read)
@@ -94,6 +108,41 @@ func TestProduceAndFetchAllocateNothing(t *testing.T) {
 		}
 		if conn.bytes == 0 {
 			t.Errorf("%s: nothing was answered", name)
+		}
+	}
+}
+
+// The same for a consumer in a session (KIP-227), request after request.
+func TestAFetchInASessionAllocatesNothing(t *testing.T) {
+	b, _ := brokertest.Start(t, &idleEngine{brokertest.NewEngine()}, brokertest.Options{})
+	topic := brokertest.CreateTopic(t, b, "orders", 4, nil)
+	p := New(Options{Broker: b})
+	pool := buffer.NewPool("test", 1<<20)
+	conn := new(readyConn)
+	session := p.NewSession(conn)
+	builder := newClient(t, p)
+	for _, version := range []int16{11, 18} {
+		offsets := map[int32]int64{0: 0, 1: 0, 2: 0, 3: 0}
+		first := ask[*kmsg.FetchResponse](builder, sessionRequest(version, 0, 0, "orders", topic.ID, offsets))
+		const runs = 500
+		var frames [][]byte
+		for epoch := range int32(runs + 1) {
+			frames = append(frames, builder.frame(sessionRequest(version, first.SessionID, epoch+1, "orders", topic.ID, map[int32]int64{1: int64(epoch)})))
+		}
+		conn.bytes = 0
+		got := testing.AllocsPerRun(runs, func() {
+			frame := frames[0]
+			frames = frames[1:]
+			held := pool.TryGet(len(frame))
+			if err := session.Receive(held, held.Bytes()[:copy(held.Bytes(), frame)]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got >= 1 {
+			t.Errorf("version %d: %v allocations", version, got)
+		}
+		if perRequest := conn.bytes / (runs + 1); perRequest < 20 || perRequest > 60 {
+			t.Errorf("version %d: %d bytes are answered", version, perRequest)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"ringlog/broker"
+	"ringlog/frontend/kafka/fetchsession"
 	"ringlog/meta"
 	"ringlog/record"
 )
@@ -19,7 +20,7 @@ var (
 	errUnsupportedVersion  = errors.New("kafka: not supported in this version of the request")
 	errReplicaFetch        = errors.New("kafka: replicas fetch through the links between brokers")
 	errZstdFetch           = errors.New("kafka: batches are compressed with zstd, which needs Fetch version 10")
-	errFetchSession        = errors.New("kafka: no such fetch session")
+	errFetchSessionEpoch   = errors.New("kafka: another request of the fetch session has begun meanwhile")
 	errOtherBroker         = errors.New("kafka: the client looks for another broker or cluster")
 	errTopicDeletionOff    = errors.New("kafka: delete.topic.enable is false")
 )
@@ -77,7 +78,10 @@ var codes = []struct {
 	{broker.ErrUnsupportedTimestamp, kerr.UnsupportedVersion},
 	{errReplicaFetch, kerr.TopicAuthorizationFailed},
 	{errZstdFetch, kerr.UnsupportedCompressionType},
-	{errFetchSession, kerr.FetchSessionIDNotFound},
+	{fetchsession.ErrNotFound, kerr.FetchSessionIDNotFound},
+	{fetchsession.ErrEpoch, kerr.InvalidFetchSessionEpoch},
+	{errFetchSessionEpoch, kerr.InvalidFetchSessionEpoch},
+	{fetchsession.ErrTopicIDs, kerr.FetchSessionTopicIDError},
 
 	// Topics and configurations. A fault of a request wins over what it is about: see ofScope.
 	{errInvalidRequest, kerr.InvalidRequest},

@@ -14,9 +14,8 @@ package kafka
 //	16   endpoints of current leaders (KIP-951)
 //	17   directory ids and 18 high watermarks: fields of replicas only
 //
-// No session is ever made: a full fetch is answered with session id 0, which
-// tells a client to go on without one; an incremental one is
-// FETCH_SESSION_ID_NOT_FOUND, upon which clients start over. Records are never
+// A full fetch begins a session if there is place for one (fetch_session.go); after that a
+// request names, and its answer tells, only what has changed. Records are never
 // null, also beside an error (an empty field is what librdkafka and ShareFetch's
 // clients can read). A replica id is refused: replicas have links of their own, and
 // a forged one once lost data in Kafka (CVE-2018-1288).
@@ -38,6 +37,7 @@ import (
 
 	"ringlog/broker"
 	"ringlog/frontend"
+	"ringlog/frontend/kafka/fetchsession"
 	"ringlog/record"
 )
 
@@ -60,6 +60,7 @@ type fetchCall struct {
 	compareEpochs bool // a partition asks where its log runs apart: Start may wait
 	replicaID     int32
 	refused       error // of the whole request
+	inSession     fetchSession
 	turn          frontend.Turn
 	gate          gate
 
@@ -74,6 +75,7 @@ func newFetchCall() *fetchCall {
 	c, pooled := fetchCalls.Get().(*fetchCall)
 	if !pooled {
 		c = new(fetchCall)
+		c.inSession.reset()
 		c.begin, c.done, c.written = c.onTurn, c.onDone, c.onWritten
 	}
 	return c
@@ -108,10 +110,7 @@ func (c *fetchCall) decode(body []byte) error {
 	c.fetch.BytesMax = int(max(b.Int32(), 0))
 	c.committedOnly = b.Int8() == isolationReadCommitted
 	if c.version >= 7 {
-		session, epoch := b.Int32(), b.Int32()
-		if epoch != fetchSessionEpochFull && epoch != fetchSessionEpochFinal {
-			c.refused = fmt.Errorf("%w: %d at epoch %d", errFetchSession, session, epoch)
-		}
+		c.inSession.id, c.inSession.epoch = b.Int32(), b.Int32()
 	}
 	for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
 		c.decodeTopic(&b)
@@ -160,15 +159,9 @@ func (c *fetchCall) decodeTopic(b *wire) {
 
 // decodeEnd reads what follows the topics.
 func (c *fetchCall) decodeEnd(b *wire) {
-	if c.version >= 7 { // topics to forget, of a session that does not exist
+	if c.version >= 7 {
 		for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
-			if c.version >= 13 {
-				b.Uuid()
-			} else {
-				b.string()
-			}
-			b.Span(4 * b.arrayLen())
-			b.tags()
+			c.decodeForgotten(b)
 		}
 	}
 	if c.version >= 11 {
@@ -187,12 +180,32 @@ func (c *fetchCall) decodeEnd(b *wire) {
 	}
 }
 
+// decodeForgotten reads a topic of partitions that leave the session.
+func (c *fetchCall) decodeForgotten(b *wire) {
+	var gone fetchsession.Partition
+	if c.version >= 13 {
+		gone.TopicID = b.Uuid()
+	} else {
+		gone.Topic = string(b.string())
+	}
+	for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
+		if len(c.inSession.forgotten) == partitionCountMax {
+			b.fail(fmt.Errorf("%w: more than %d partitions to forget", frontend.ErrMalformed, partitionCountMax))
+			return
+		}
+		gone.Number = b.Int32()
+		c.inSession.forgotten = append(c.inSession.forgotten, gone)
+	}
+	b.tags()
+}
+
 // onTurn is called when the turn comes and when Receive has stored it.
 func (c *fetchCall) onTurn() {
 	if !c.gate.arrive() {
 		return
 	}
-	if c.compareEpochs {
+	c.refused = c.openSession()
+	if c.compareEpochs && c.refused == nil {
 		go c.start() // asks the shard first, and the connection's writer must not wait
 		return
 	}
@@ -228,11 +241,14 @@ func (c *fetchCall) onDone(*broker.Fetch) {
 	s.fetching.Lock()
 	s.fetching.fetch = nil // from here on Closed must not cancel it
 	s.fetching.Unlock()
+	c.checkParts()
+	if err := c.answerSession(); err != nil {
+		c.refused = err
+	}
 	if c.refused != nil {
 		s.protocol.countError(int16(kmsg.Fetch), code(c.refused), c.refused)
-		c.topics, c.fetch.Parts = c.topics[:0], c.fetch.Parts[:0]
+		c.topics = c.topics[:0]
 	}
-	c.checkParts()
 	out := newReply(int16(kmsg.Fetch), c.correlationID, c.flexible)
 	c.encode(out)
 	out.send(c.turn, c.written)
@@ -275,19 +291,25 @@ func (c *fetchCall) encode(out *reply) {
 	out.buf = kbin.AppendInt32(out.buf, 0) // throttle time
 	if c.version >= 7 {
 		out.buf = kbin.AppendInt16(out.buf, code(c.refused))
-		out.buf = kbin.AppendInt32(out.buf, 0) // session id: none
+		out.buf = kbin.AppendInt32(out.buf, c.inSession.id)
 	}
-	out.buf = appendArrayLen(out.buf, len(c.topics), c.flexible)
+	out.buf = appendArrayLen(out.buf, c.topicsShown(), c.flexible)
 	moved := leadersNamed{image: c.session.protocol.broker.Image()}
 	for i := range c.topics {
 		span := &c.topics[i]
+		if c.omitsTopic(span) {
+			continue
+		}
 		if c.version >= 13 {
 			out.buf = append(out.buf, span.id[:]...)
 		} else {
 			out.buf = appendString(out.buf, span.name, c.flexible)
 		}
-		out.buf = appendArrayLen(out.buf, span.end-span.start, c.flexible)
+		out.buf = appendArrayLen(out.buf, c.shown(span), c.flexible)
 		for at := span.start; at < span.end; at++ {
+			if c.omits(at) {
+				continue
+			}
 			c.encodePart(out, &c.fetch.Parts[at], &moved)
 		}
 		out.buf = appendNoTags(out.buf, c.flexible)
@@ -362,5 +384,6 @@ func (c *fetchCall) onWritten() {
 	clear(c.topics)
 	c.session, c.fetch, c.topics, c.turn, c.refused = nil, nil, c.topics[:0], nil, nil
 	c.compareEpochs = false
+	c.inSession.reset()
 	fetchCalls.Put(c)
 }

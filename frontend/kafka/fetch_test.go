@@ -119,24 +119,6 @@ func TestFetchRefusesWithKafkasCodes(t *testing.T) {
 	}
 }
 
-// KIP-227 without sessions: a full fetch gets session 0, an incremental one
-// FETCH_SESSION_ID_NOT_FOUND, and ending a session is a full fetch.
-func TestFetchSessionsAreDeclined(t *testing.T) {
-	s := newScene(t, Options{})
-	topic := brokertest.CreateTopic(t, s.broker, "orders", 1, nil)
-	for _, c := range []struct {
-		session, epoch int32
-		want           int16
-	}{{0, 0, 0}, {0, -1, 0}, {17, -1, 0}, {17, 0, 0}, {17, 1, 70}, {0, 5, 70}} {
-		request := fetchRequest(13, "", topic.ID, 0)
-		request.SessionID, request.SessionEpoch = c.session, c.epoch
-		got := ask[*kmsg.FetchResponse](s.client, request)
-		if got.ErrorCode != c.want || got.SessionID != 0 || (c.want != 0) != (len(got.Topics) == 0) {
-			t.Errorf("session %d epoch %d: code %d, session %d, %d topics; want code %d and session 0", c.session, c.epoch, got.ErrorCode, got.SessionID, len(got.Topics), c.want)
-		}
-	}
-}
-
 // black-box 31 (KIP-110): who fetches below version 10 cannot read zstd.
 func TestZstdIsRefusedBeforeVersionTen(t *testing.T) {
 	s := newScene(t, Options{})

@@ -23,10 +23,16 @@ type Options struct {
 	AutoCreateTopics bool
 	// TopicDeletionDisabled is delete.topic.enable=false.
 	TopicDeletionDisabled bool
+	// FetchSessionsMax is max.incremental.fetch.session.cache.slots; FetchSessionsOff makes
+	// none. The default is 1,000.
+	FetchSessionsMax int
 	// Logger gets rate-limited warnings about refused requests and caught
 	// panics. The default discards them.
 	Logger *slog.Logger
 }
+
+// FetchSessionsOff in Options.FetchSessionsMax has every fetch name all its partitions.
+const FetchSessionsOff = -1
 
 // Protocol is the Kafka protocol of one listener: frontend.Protocol. Safe for
 // concurrent use.
@@ -37,6 +43,7 @@ type Protocol struct {
 	deleteTopics     bool
 	log              logger
 	metrics          Metrics
+	sessions         fetchSessions
 
 	// largeDecode lets one connection at a time decode a body above
 	// largeBodyBytes: kmsg's structs are many times as large as the bytes they
@@ -52,6 +59,9 @@ func New(o Options) *Protocol {
 	if o.FrameBytesMax == 0 {
 		o.FrameBytesMax = frameBytesMaxDefault
 	}
+	if o.FetchSessionsMax == 0 {
+		o.FetchSessionsMax = fetchSessionsDefault
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -61,6 +71,7 @@ func New(o Options) *Protocol {
 		autoCreateTopics: o.AutoCreateTopics,
 		deleteTopics:     !o.TopicDeletionDisabled,
 		log:              logger{Logger: o.Logger},
+		sessions:         newFetchSessions(max(o.FetchSessionsMax, 0)),
 	}
 }
 
