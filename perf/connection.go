@@ -19,6 +19,9 @@ const (
 	// writeBytesMax bounds what one writev is given, so that a window that
 	// opened wide does not put its whole content behind one time stamp.
 	writeBytesMax = 1 << 20
+	// requestsTogether bounds the requests of one writev, each of at most so many parts.
+	requestsTogether = 48
+	partsOfRequest   = 5
 	// drainTimeout is how long replies may take after the last send.
 	drainTimeout = 60 * time.Second
 )
@@ -58,6 +61,7 @@ type slot struct {
 	header   [frameHeaderBytes]byte
 	template *produceTemplate
 	since    time.Time // when it was sent or, in an open loop, due
+	prefix   []byte    // space for the stamped beginning of the batch; nil without stamps
 }
 
 // budget is what all connections of a run may still send.
@@ -65,6 +69,7 @@ type budget struct {
 	deadline  time.Time    // zero: none
 	remaining atomic.Int64 // requests; meaningful only when counted
 	counted   bool
+	ended     atomic.Bool // for consumers: somebody wants no more
 }
 
 // take takes up to want requests from the budget.
@@ -101,7 +106,7 @@ func newProducer(ctx context.Context, address string, templates []*produceTempla
 	if err != nil {
 		return nil, fmt.Errorf("perf: connect: %w", err)
 	}
-	return &producer{
+	p := &producer{
 		socket:     socket,
 		templates:  templates,
 		records:    int64(records),
@@ -111,14 +116,20 @@ func newProducer(ctx context.Context, address string, templates []*produceTempla
 		writerWake: make(chan struct{}, 1),
 		latency:    NewHistogram(),
 		errors:     make(map[string]int64),
-	}, nil
+	}
+	if load.Stamp {
+		for i := range p.slots {
+			p.slots[i].prefix = make([]byte, stampEndMax)
+		}
+	}
+	return p, nil
 }
 
 // write is the writer goroutine: it sends until the budget is spent or the
 // connection breaks.
 func (p *producer) write(ctx context.Context) error {
 	defer p.finish()
-	var storage [3 * 64][]byte
+	var storage [partsOfRequest * requestsTogether][]byte
 	parts := make(net.Buffers, 0, len(storage))
 	for {
 		room, err := p.room(ctx)
@@ -148,7 +159,12 @@ func (p *producer) write(ctx context.Context) error {
 				s.since = p.pace.due(sequence)
 			}
 			binary.BigEndian.PutUint32(s.header[correlationOffset:], uint32(sequence))
-			parts = append(parts, s.header[:], t.before, t.batch, t.after)
+			batch := t.batch
+			if parts = append(parts, s.header[:], t.before); t.stamps != nil {
+				prefix := t.stamps.stamp(s.prefix, s.since)
+				parts, batch = append(parts, prefix), batch[len(prefix):]
+			}
+			parts = append(parts, batch, t.after)
 			bytes += len(t.batch)
 		}
 		p.sent.Add(int64(count)) // the reader may look at the slots from here on
@@ -193,7 +209,7 @@ func (p *producer) room(ctx context.Context) (int, error) {
 // ready returns how many requests to send now, at most room. In an open loop it
 // waits until one is due.
 func (p *producer) ready(ctx context.Context, room int, now time.Time) (int, error) {
-	count := min(room, 48, max(1, writeBytesMax/p.templates[0].bytes))
+	count := min(room, requestsTogether, max(1, writeBytesMax/p.templates[0].bytes))
 	if p.pace == nil {
 		return count, nil
 	}

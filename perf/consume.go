@@ -28,67 +28,96 @@ const (
 const fetchWait = 500 * time.Millisecond
 
 // Consume reads a topic from its brokers as fast as they give it, without
-// looking into batches beyond their headers. The report is returned beside an
+// looking into batches beyond their headers and stamps. The report is returned beside an
 // error too.
 func Consume(ctx context.Context, options ConsumeOptions) (Report, error) {
+	r, err := newReading(ctx, options)
+	if err != nil {
+		return r.report, err
+	}
+	return r.run(ctx, NewHistogram())
+}
+
+// reading is one run of Consume: connected, at its offsets, and not begun.
+type reading struct {
+	options   ConsumeOptions
+	report    Report
+	consumers []*consumer
+	limit     budget
+}
+
+// newReading prepares a run, which has to be run. Beside an error it has the beginning of a report.
+func newReading(ctx context.Context, options ConsumeOptions) (*reading, error) {
 	options.EnsureDefaults()
-	report := Report{Kind: "consume", Parameters: options, Environment: CurrentEnvironment()}
+	r := &reading{options: options, report: Report{Kind: "consume", Parameters: options, Environment: CurrentEnvironment()}}
 	if err := options.Validate(); err != nil {
-		return report, err
+		return r, err
 	}
 	c, err := newCluster(options.Brokers)
 	if err != nil {
-		return report, err
+		return r, err
 	}
 	defer c.close()
 	version, err := c.version(ctx, kmsg.Fetch, fetchVersionMin, fetchVersionMax)
 	if err != nil {
-		return report, err
+		return r, err
 	}
 	targets, err := c.settledTargets(ctx, options.Topic)
 	if err != nil {
-		return report, err
+		return r, err
 	}
-	consumers, err := newConsumers(ctx, c, &options, targets, version)
-	defer func() {
-		for _, consumer := range consumers {
-			_ = consumer.socket.Close() // nothing is owed on it
-		}
-	}()
-	if err != nil {
-		return report, err
+	if r.consumers, err = newConsumers(ctx, c, &r.options, targets, version); err != nil {
+		r.close()
 	}
+	return r, err
+}
+
+// close gives back what newReading took, for a run that is not wanted any more.
+func (r *reading) close() {
+	for _, consumer := range r.consumers {
+		_ = consumer.socket.Close() // nothing is owed on it
+	}
+}
+
+// stop ends a run: repeated reading at once, else when what is there was read.
+func (r *reading) stop() { r.limit.ended.Store(true) }
+
+// run reads until the end that the options say, or stop. It adds the latencies that it
+// measures to a histogram.
+func (r *reading) run(ctx context.Context, latency *hdrhistogram.Histogram) (Report, error) {
+	defer r.close()
+	report := &r.report
 	report.Started = time.Now()
-	meter := StartCPUMeter(options.ServerPID)
+	meter := StartCPUMeter(r.options.ServerPID)
 	start := time.Now()
-	limit := new(budget)
-	if options.Duration > 0 {
-		limit.deadline = start.Add(options.Duration)
+	if r.options.Duration > 0 {
+		r.limit.deadline = start.Add(r.options.Duration)
 	}
-	if options.Count > 0 {
-		limit.counted = true
-		limit.remaining.Store(options.Count)
+	if r.options.Count > 0 {
+		r.limit.counted = true
+		r.limit.remaining.Store(r.options.Count)
 	}
 	group, groupContext := errgroup.WithContext(ctx)
-	for _, consumer := range consumers {
+	for _, consumer := range r.consumers {
 		stop := context.AfterFunc(groupContext, func() { _ = consumer.socket.Close() })
 		defer stop()
-		group.Go(func() error { return consumer.run(limit) })
+		group.Go(func() error { return consumer.run(&r.limit) })
 	}
-	err = group.Wait()
+	err := group.Wait()
 	report.CPU = meter.Stop()
-	gatherConsumers(&report, consumers, time.Since(start))
+	gatherConsumers(report, r.consumers, latency, time.Since(start))
 	if ctx.Err() != nil {
-		return report, context.Cause(ctx)
+		return *report, context.Cause(ctx)
 	}
-	return report, errors.Join(err, report.failure())
+	return *report, errors.Join(err, report.failure())
 }
 
 // cursor is a partition and how far it was read.
 type cursor struct {
 	partition int32
+	first     int64 // where it started
 	offset    int64 // next to fetch
-	end       int64 // stop here; math.MaxInt64 for never
+	end       int64 // stop here, or start over; math.MaxInt64 for never
 }
 
 // consumer is one raw connection: it keeps one fetch per group of cursors in
@@ -162,10 +191,10 @@ func (c *consumer) run(limit *budget) error {
 		if limit.counted && limit.remaining.Add(-records) <= 0 || !limit.deadline.IsZero() && !time.Now().Before(limit.deadline) {
 			return nil
 		}
-		if len(c.errors) > 0 {
-			return nil // the report fails
+		if len(c.errors) > 0 || limit.ended.Load() && (records == 0 || c.options.Repeat) {
+			return nil // with errors the report fails
 		}
-		if finished(c.groups[group]) {
+		if finished(c.groups[group]) && !c.startOver(c.groups[group]) {
 			c.groups[group] = nil
 			open--
 			continue
@@ -186,30 +215,29 @@ func finished(group []*cursor) bool {
 	return true
 }
 
+// startOver puts a group back to where it started, if that was asked for and there is anything to read.
+func (c *consumer) startOver(group []*cursor) (again bool) {
+	for _, cursor := range group {
+		again = again || c.options.Repeat && cursor.first < cursor.end
+	}
+	for _, cursor := range group {
+		if again {
+			cursor.offset = cursor.first
+		}
+	}
+	return again
+}
+
 // send asks for more of the group that correlation belongs to.
 func (c *consumer) send(correlation int) error {
-	request := kmsg.NewPtrFetchRequest()
-	request.SetVersion(c.version)
-	request.ReplicaID = -1
-	request.MaxWaitMillis = int32(fetchWait.Milliseconds())
-	request.MinBytes = 1
-	request.MaxBytes = int32(c.options.FetchBytesMax)
-	request.SessionEpoch = -1 // no session: each fetch stands alone (KIP-227)
-	t := kmsg.NewFetchRequestTopic()
-	t.Topic = c.options.Topic
+	bytesMax := int32(c.options.FetchBytesMax)
+	var partitions []kmsg.FetchRequestTopicPartition
 	for _, cursor := range c.groups[correlation%len(c.groups)] {
-		if cursor.offset >= cursor.end {
-			continue
+		if cursor.offset < cursor.end {
+			partitions = append(partitions, fetchPartition(cursor.partition, cursor.offset, bytesMax))
 		}
-		p := kmsg.NewFetchRequestTopicPartition()
-		p.Partition = cursor.partition
-		p.FetchOffset = cursor.offset
-		p.CurrentLeaderEpoch = -1
-		p.LogStartOffset = -1
-		p.PartitionMaxBytes = int32(c.options.FetchBytesMax)
-		t.Partitions = append(t.Partitions, p)
 	}
-	request.Topics = append(request.Topics, t)
+	request := newFetchRequest(c.version, c.options.Topic, int32(fetchWait.Milliseconds()), bytesMax, partitions...)
 	c.request = c.formatter.AppendRequest(c.request[:0], request, int32(correlation))
 	if _, err := c.socket.Write(c.request); err != nil {
 		return fmt.Errorf("perf: send fetch: %w", err)
@@ -301,15 +329,18 @@ func (c *consumer) walk(cursor *cursor, b []byte) (records int64, err error) {
 		c.bytes += int64(len(batch))
 		cursor.offset = next
 		if c.options.EndToEnd {
-			RecordLatency(c.latency, now.Sub(time.UnixMilli(batch.MaxTimestamp())), 1)
+			since, stamped := stampOf(batch)
+			if !stamped {
+				since = time.UnixMilli(batch.MaxTimestamp())
+			}
+			RecordLatency(c.latency, now.Sub(since), 1)
 		}
 	}
 	return records, nil
 }
 
 // gatherConsumers adds up what the consumers did.
-func gatherConsumers(report *Report, consumers []*consumer, elapsed time.Duration) {
-	latency := NewHistogram()
+func gatherConsumers(report *Report, consumers []*consumer, latency *hdrhistogram.Histogram, elapsed time.Duration) {
 	for _, c := range consumers {
 		report.Requests += c.requests
 		report.Records += c.records
@@ -328,21 +359,25 @@ func gatherConsumers(report *Report, consumers []*consumer, elapsed time.Duratio
 
 // cursors asks the leader of its partitions where they begin and end.
 func (c *cluster) cursors(ctx context.Context, t target, options *ConsumeOptions) ([]*cursor, error) {
-	earliest, err := c.listOffsets(ctx, options.Topic, t.partitions, -2)
+	earliest, err := c.listOffsets(ctx, options.Topic, t.partitions, FromEarliest)
 	if err != nil {
 		return nil, err
 	}
-	latest, err := c.listOffsets(ctx, options.Topic, t.partitions, -1)
+	latest, err := c.listOffsets(ctx, options.Topic, t.partitions, FromEnd)
 	if err != nil {
 		return nil, err
 	}
 	var cursors []*cursor
 	for _, partition := range t.partitions {
 		cursor := &cursor{partition: partition, offset: options.FromOffset, end: math.MaxInt64}
-		if options.FromOffset == -2 {
+		switch options.FromOffset {
+		case FromEarliest:
 			cursor.offset = earliest[partition]
+		case FromEnd:
+			cursor.offset = latest[partition]
 		}
-		if options.Duration == 0 && options.Count == 0 {
+		cursor.first = cursor.offset
+		if options.Repeat || options.Duration == 0 && options.Count == 0 {
 			cursor.end = latest[partition]
 		}
 		cursors = append(cursors, cursor)

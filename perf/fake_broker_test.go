@@ -28,6 +28,8 @@ type fakeBroker struct {
 	onProduce func(number int)
 	// hangUpAt is the number of a produce at which the connection is closed; 0: none.
 	hangUpAt int
+	// hangUpOnWaits closes connections that ask to wait for records for long.
+	hangUpOnWaits bool
 	// refuse gives a produce's error code and message; nil accepts all.
 	refuse func(number int) (code int16, message *string)
 
@@ -135,6 +137,9 @@ func (b *fakeBroker) serve(socket net.Conn) error {
 		if err := request.ReadFrom(body); err != nil {
 			return fmt.Errorf("%T version %d: %w", request, request.GetVersion(), err)
 		}
+		if fetch, ok := request.(*kmsg.FetchRequest); ok && b.hangUpOnWaits && fetch.MaxWaitMillis > 60_000 {
+			return fmt.Errorf("hanging up on a fetch that waits for %d ms", fetch.MaxWaitMillis)
+		}
 		response := b.handle(request)
 		if response == nil {
 			continue
@@ -186,6 +191,9 @@ func (b *fakeBroker) handle(request kmsg.Request) kmsg.Response {
 		}
 	case *kmsg.FetchRequest:
 		b.fetch(request, response.(*kmsg.FetchResponse))
+		if request.MaxWaitMillis > 60_000 && len(response.(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches) == 0 {
+			return nil // the wait is longer than any test
+		}
 	}
 	return response
 }

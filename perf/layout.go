@@ -34,8 +34,9 @@ type produceTemplate struct {
 	header [frameHeaderBytes]byte // to be copied; the correlation id is patched in the copy
 	before []byte                 // what follows the header, up to the batch
 	batch  []byte
-	after  []byte // what follows the batch
-	bytes  int    // of the whole frame
+	after  []byte   // what follows the batch
+	bytes  int      // of the whole frame
+	stamps *stamper // nil: the batch is sent as it is
 	reply  produceReply
 }
 
@@ -169,6 +170,10 @@ func buildBatch(load *Load, nowMillis int64) (batch []byte, records int, err err
 			} else {
 				value[i] = "the log is the truth, the rest is cache; "[i%41]
 			}
+		}
+		if load.Stamp && records == 0 {
+			copy(value, stampMark)
+			clear(value[len(stampMark):stampBytes])
 		}
 		before := builder.PlainBytes()
 		builder.Append(nowMillis, nil, value)

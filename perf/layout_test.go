@@ -173,3 +173,44 @@ func TestProcParsers(t *testing.T) {
 		}
 	}
 }
+
+// A stamped batch is whole: its checksum follows the stamp without being computed
+// again, and who reads it learns when it was due.
+func TestStampsKeepTheChecksum(t *testing.T) {
+	for _, size := range []int{stampBytes, 100, 70_000} {
+		load := NewLoad()
+		load.RecordBytes, load.Stamp = size, true
+		if err := load.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		built, _, err := buildBatch(&load, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stamps, space := newStamper(built), make([]byte, stampEndMax)
+		for _, at := range []time.Time{time.UnixMicro(0), time.UnixMicro(1), time.Now(), time.UnixMicro(1<<62 + 12345)} {
+			prefix := stamps.stamp(space, at)
+			batch := record.Batch(append(bytes.Clone(prefix), built[len(prefix):]...))
+			if err := batch.Check(); err != nil {
+				t.Errorf("records of %d bytes: %v", size, err)
+			}
+			if got, ok := stampOf(batch); !ok || got.UnixMicro() != at.UnixMicro() {
+				t.Errorf("stamped with %v, read %v, %v", at, got, ok)
+			}
+		}
+	}
+	load := NewLoad()
+	plain, _, err := buildBatch(&load, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range [][]byte{plain, plain[:record.HeaderBytes]} {
+		if at, ok := stampOf(other); ok {
+			t.Errorf("a batch without a stamp was due at %v", at)
+		}
+	}
+	load.Stamp, load.RecordBytes = true, stampBytes-1
+	if load.Validate() == nil {
+		t.Error("a stamp was to go into a record that is too short")
+	}
+}

@@ -237,6 +237,24 @@ func TestConsumeReadsWhatWasProduced(t *testing.T) {
 	}
 }
 
+// A topic that is read again and again gives the same records again.
+func TestConsumeStartsOver(t *testing.T) {
+	filled := produceOptions(startFakeBroker(t), 1000)
+	filled.Partitions = 2
+	produced, err := perf.Produce(context.Background(), filled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := perf.ConsumeOptions{Brokers: filled.Brokers, Topic: "t", FetchBytesMax: 5000, Repeat: true, Count: 3 * produced.Records}
+	if report, err := perf.Consume(context.Background(), again); err != nil || report.Records < again.Count {
+		t.Errorf("%d records are there, %d were wanted, %d came, %v", produced.Records, again.Count, report.Records, err)
+	}
+	again.Count = 0
+	if _, err := perf.Consume(context.Background(), again); err == nil {
+		t.Error("what never ends was begun")
+	}
+}
+
 func bareOptions(t *testing.T) perf.BareOptions {
 	self, err := os.Executable()
 	if err != nil {

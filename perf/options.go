@@ -62,6 +62,9 @@ type Load struct {
 	// Rate is records per second, all connections together; 0 is a closed loop
 	// at the maximum.
 	Rate float64 `json:"rate,omitempty"`
+	// Stamp puts into each batch when it was due, for EndToEnd of Consume. It
+	// needs records of 16 bytes and no codec.
+	Stamp bool `json:"stamp,omitempty"`
 	// Duration and Count (records) end the run, whichever is first; Duration
 	// is 10 s by default when there is no Count.
 	Duration time.Duration `json:"duration_ns,omitempty"`
@@ -121,6 +124,7 @@ func (l *Load) Validate() error {
 	require(known, "codec %q is unknown", l.Codec)
 	require(l.Rate >= 0 && !math.IsInf(l.Rate, 0), "rate %v", l.Rate)
 	require(l.Duration >= 0 && l.Count >= 0, "duration %v, count %d", l.Duration, l.Count)
+	require(!l.Stamp || l.RecordBytes >= stampBytes && l.Codec == "none", "stamps need records of %d bytes and more, and no codec", stampBytes)
 	require(l.Interval == 0 || l.Interval >= time.Millisecond, "interval %v is shorter than 1 ms", l.Interval)
 	return errors.Join(faults...)
 }
@@ -153,6 +157,12 @@ func (o *ProduceOptions) EnsureDefaults() {
 	setDefault(&o.ReplicationFactor, -1)
 }
 
+// Offsets that stand for the ends of a partition, as ListOffsets has them.
+const (
+	FromEnd      = -1
+	FromEarliest = -2
+)
+
 // ConsumeOptions say what Consume does.
 type ConsumeOptions struct {
 	Brokers []string `json:"brokers"`
@@ -164,14 +174,16 @@ type ConsumeOptions struct {
 	Depth int `json:"depth"`
 	// FetchBytesMax bounds one reply. Default 4 MiB; the bound per partition is the same.
 	FetchBytesMax int `json:"fetch_bytes_max"`
-	// FromOffset is where each partition starts; -2 is its earliest. Default 0.
+	// FromOffset is where each partition starts; FromEarliest and FromEnd stand for its ends. Default 0.
 	FromOffset int64 `json:"from_offset"`
 	// Duration and Count (records) end the run; without either it ends at what was
 	// the end of each partition when the run began.
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Count    int64         `json:"count,omitempty"`
-	// EndToEnd measures, per batch, the time since its newest record was
-	// stamped, in whole milliseconds. Only for batches stamped when sent or appended.
+	// Repeat starts a partition over, from where it started, at what was its end when the run began.
+	Repeat bool `json:"repeat,omitempty"`
+	// EndToEnd measures, per batch, the time since it was due, if it was sent with Load.Stamp, else
+	// since the time of its newest record, in whole milliseconds: only for those stamped when sent or appended.
 	EndToEnd  bool `json:"end_to_end,omitempty"`
 	ServerPID int  `json:"-"`
 }
@@ -196,8 +208,11 @@ func (o *ConsumeOptions) Validate() error {
 	if o.FetchBytesMax < 1 || o.FetchBytesMax > math.MaxInt32 {
 		faults = append(faults, fmt.Errorf("perf: fetch bytes %d are not 1 to %d", o.FetchBytesMax, math.MaxInt32))
 	}
-	if o.Duration < 0 || o.Count < 0 || o.FromOffset < -2 || o.FromOffset == -1 {
+	if o.Duration < 0 || o.Count < 0 || o.FromOffset < FromEarliest {
 		faults = append(faults, fmt.Errorf("perf: duration %v, count %d, from offset %d", o.Duration, o.Count, o.FromOffset))
+	}
+	if o.Repeat && (o.FromOffset == FromEnd || o.Duration == 0 && o.Count == 0) {
+		faults = append(faults, errors.New("perf: what is repeated needs an end, by duration or count, and a beginning that is not the end"))
 	}
 	return errors.Join(faults...)
 }

@@ -21,8 +21,14 @@ func generate(ctx context.Context, report *Report, load *Load, targets []target,
 	if err != nil {
 		return err
 	}
+	var stamps *stamper
+	if load.Stamp {
+		stamps = newStamper(batch)
+	}
 	producers, err := connect(ctx, load, targets, func(partition int32) *produceTemplate {
-		return newProduceTemplate(version, topic, partition, load.Acks, batch)
+		t := newProduceTemplate(version, topic, partition, load.Acks, batch)
+		t.stamps = stamps
+		return t
 	}, records)
 	defer func() {
 		for _, p := range producers {

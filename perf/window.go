@@ -97,8 +97,7 @@ type windows struct {
 	start     time.Time
 	meter     *CPUMeter
 	latency   *hdrhistogram.Histogram
-	stop      chan struct{}
-	running   sync.WaitGroup
+	stop      func()
 }
 
 // startWindows begins, if load asks for windows. finish has to be called.
@@ -108,25 +107,35 @@ func startWindows(load *Load, producers []*producer, serverPID int, start time.T
 	}
 	w := &windows{
 		producers: producers, serverPID: serverPID, report: load.OnWindow, start: start,
-		meter: StartCPUMeter(serverPID), latency: NewHistogram(), stop: make(chan struct{}),
+		meter: StartCPUMeter(serverPID), latency: NewHistogram(),
 	}
 	for _, p := range producers {
 		p.tally = newTally()
 	}
-	w.running.Go(func() {
-		tick := time.NewTicker(load.Interval)
+	w.stop = every(load.Interval, w.cut)
+	return w
+}
+
+// every calls do again and again, until the function that it returns is called, which
+// waits until the last call is over.
+func every(interval time.Duration, do func()) (stop func()) {
+	tick, ended := time.NewTicker(interval), make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				w.cut()
-			case <-w.stop:
-				w.cut()
+				do()
+			case <-ended:
 				return
 			}
 		}
 	})
-	return w
+	return func() {
+		close(ended)
+		running.Wait()
+	}
 }
 
 // finish reports what is left, after the last connection has ended.
@@ -134,8 +143,8 @@ func (w *windows) finish() {
 	if w == nil {
 		return
 	}
-	close(w.stop)
-	w.running.Wait()
+	w.stop()
+	w.cut()
 }
 
 // cut ends the present window and begins the next.

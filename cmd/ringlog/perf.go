@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ func newPerf(app *application) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "perf",
 		Short: "Measure a broker, the ceiling of this machine, and its disk",
-		Long: `Measure a broker (produce, consume), the ceiling that this machine sets for it (bare), its storage
+		Long: `Measure a broker (produce, consume, beside), the ceiling that this machine sets for it (bare), its storage
 engine without the network (commit), and the disk alone (device). A broker's figure says little
 without the others, measured beside it on the same quiet machine: BENCHMARKS.md says how.
 
@@ -30,7 +31,7 @@ and the CPU that was used by whom.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newPerfProduce(app), newPerfConsume(app), newPerfBare(app), newPerfCommit(app), newPerfDevice(app))
+	command.AddCommand(newPerfProduce(app), newPerfConsume(app), newPerfBeside(app), newPerfBare(app), newPerfCommit(app), newPerfDevice(app))
 	return command
 }
 
@@ -72,6 +73,7 @@ by the clock, and a broker that pauses pays for every request that was due meanw
 	flags := command.Flags()
 	flags.StringVar(&options.Topic, "topic", "", "`topic` to send to (default perf-DURABILITY-PARTITIONS)")
 	loadFlags(command, &options.Load)
+	flags.BoolVar(&options.Stamp, "stamp", false, "put into each batch when it was due, for perf consume --end-to-end")
 	flags.StringVar(&acks, "acks", "all", "`who` must have a record before it counts: all, leader or none")
 	flags.IntVar(&options.ServerPID, "server-pid", 0, "process `id` of a broker on this machine, to report its CPU too")
 	flags.StringVar(&options.MetricsURL, "metrics", "", "`URL` of the broker's metrics, to report what its storage engine did, or off (default: of the default admin address, if the broker is there)")
@@ -112,10 +114,11 @@ end of each partition when it began.`,
 	flags.IntVar(&options.Connections, "connections", options.Connections, "`number` of connections, at most one for each partition")
 	flags.IntVar(&options.Depth, "depth", options.Depth, "`number` of fetches in flight on each connection, each for partitions of its own")
 	flags.IntVar(&options.FetchBytesMax, "fetch-bytes", options.FetchBytesMax, "largest reply, in `bytes`")
-	flags.Int64Var(&options.FromOffset, "from-offset", options.FromOffset, "`offset` where each partition starts; -2 is its earliest")
+	flags.Int64Var(&options.FromOffset, "from-offset", options.FromOffset, "`offset` where each partition starts; -2 is its earliest, -1 its end")
+	flags.BoolVar(&options.Repeat, "repeat", false, "start over at what was the end of each partition when it began, until --duration or --count")
 	flags.DurationVar(&options.Duration, "duration", 0, "how long to measure")
 	flags.Int64Var(&options.Count, "count", 0, "stop after this many `records`")
-	flags.BoolVar(&options.EndToEnd, "end-to-end", false, "measure the time since each batch was stamped; for topics that are being written to")
+	flags.BoolVar(&options.EndToEnd, "end-to-end", false, "measure the time since each batch was due (perf produce --stamp) or its newest record was stamped; for topics that are being written to")
 	flags.IntVar(&options.ServerPID, "server-pid", 0, "process `id` of a broker on this machine, to report its CPU too")
 	command.RunE = app.runs(func(ctx context.Context, _ []string) error {
 		options.Brokers = app.brokerList()
@@ -158,15 +161,26 @@ func (app *application) measure(ctx context.Context, name string, duration time.
 	return explainPerf(err)
 }
 
-// explainPerf says what to do about the errors that only a measurement has.
+// perfRemedies are the errors that only a measurement has, and what to do about each.
+var perfRemedies = []struct {
+	err    error
+	code   exitCode
+	remedy string
+}{
+	{perf.ErrDurability, exitRefused, "choose another --topic, or the --durability that the topic has"},
+	{perf.ErrReplies, exitRefused, "the figures above are of a broker that refused requests: look at its log"},
+	{perf.ErrVersion, exitRefused, "the broker is too old, or is no Kafka broker"},
+	{perf.ErrFiles, exitFailed, "raise the limit (ulimit -n), here and for the broker"},
+	{syscall.EADDRNOTAVAIL, exitFailed, "the ports of this machine are used up: widen net.ipv4.ip_local_port_range, or open fewer connections"},
+	{perf.ErrRefused, exitRefused, "look at its limits: max.connections, max.connections.per.ip and, of its process, ulimit -n"},
+}
+
+// explainPerf says what to do about them.
 func explainPerf(err error) error {
-	switch {
-	case errors.Is(err, perf.ErrDurability):
-		return &failure{exitRefused, err, "choose another --topic, or the --durability that the topic has"}
-	case errors.Is(err, perf.ErrReplies):
-		return &failure{exitRefused, err, "the figures above are of a broker that refused requests: look at its log"}
-	case errors.Is(err, perf.ErrVersion):
-		return &failure{exitRefused, err, "the broker is too old, or is no Kafka broker"}
+	for _, known := range perfRemedies {
+		if errors.Is(err, known.err) {
+			return &failure{known.code, err, known.remedy}
+		}
 	}
 	return err
 }

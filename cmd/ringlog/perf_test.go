@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +58,41 @@ func TestPerfCountsWhatItSent(t *testing.T) {
 	_, complaint, code = s.execute(t, strings.NewReader(""), "perf", "consume", "--topic", "nothing")
 	if code != exitNotFound || !strings.Contains(complaint, "ringlog perf produce --topic nothing") {
 		t.Errorf("a topic that is not there: exit code %d, %s", code, complaint)
+	}
+}
+
+// TestPerfMeasuresAProducerBesideOthers: the figures of both phases, to people and to programs, and what to
+// do when nobody is beside it or the broker does not want so many.
+func TestPerfMeasuresAProducerBesideOthers(t *testing.T) {
+	broker := ringlogtest.Start(t, ringlogtest.Options{Flags: []string{"--set", "max.connections.per.ip=60"}})
+	s := script{variables: map[string]string{"RINGLOG_BROKERS": broker.Address}}
+	beside := func(arguments ...string) (output, complaint string, code exitCode) {
+		t.Helper()
+		return s.execute(t, strings.NewReader(""), append([]string{"perf", "beside", "--rate", "2000", "--record-bytes", "100", "--batch-bytes", "200",
+			"--connections", "2", "--duration", "200ms", "--settle", "100ms", "--server-pid", fmt.Sprint(broker.PID())}, arguments...)...)
+	}
+	output, complaint, code := beside("--json", "--idle", "20", "--tails", "1", "--scans", "1", "--stuck", "2", "--history-bytes", "100000")
+	var report perf.BesideReport
+	if err := json.Unmarshal([]byte(output), &report); err != nil || code != exitOK || len(report.Rounds) != 1 {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, output, complaint)
+	}
+	for name, phase := range map[string]perf.BesidePhase{"alone": report.Rounds[0].Alone, "beside": report.Rounds[0].Beside} {
+		if phase.AckLatency == nil || phase.EndToEnd == nil || phase.CPU.Server == nil || phase.ResidentBytesMax == 0 || len(phase.Errors) > 0 {
+			t.Errorf("%s: %+v", name, phase)
+		}
+	}
+	if idle := report.Rounds[0].Idle; idle.Closed != 0 || idle.Answered != 0 || idle.ResidentBytesAfter == 0 {
+		t.Errorf("idle connections: %+v", idle)
+	}
+	output, complaint, code = beside("--idle", "5", "--rounds", "2")
+	if code != exitOK || !strings.Contains(output, "\nalone ") || !strings.Contains(output, "\nbeside ") || !strings.Contains(output, "idle: 5 connections opened in ") {
+		t.Errorf("exit code %d\n%s%s", code, output, complaint)
+	}
+	if _, complaint, code = beside("--idle", "200", "--settle", "500ms"); code != exitRefused || !strings.Contains(complaint, "max.connections.per.ip") {
+		t.Errorf("more connections than the broker takes: exit code %d, %s", code, complaint)
+	}
+	if _, complaint, code = beside(); code != exitUsage || !strings.Contains(complaint, "nobody is beside") {
+		t.Errorf("nobody: exit code %d, %s", code, complaint)
 	}
 }
 

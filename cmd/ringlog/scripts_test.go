@@ -23,34 +23,63 @@ func requireTableTools(t *testing.T) {
 	}
 }
 
-// TestTheCommitTableIsMade: the script runs each system once for each row, keeps
-// every report, makes a line for each row, and leaves nothing on the disk.
-func TestTheCommitTableIsMade(t *testing.T) {
+// requireAll notes what is not in a script's output.
+func requireAll(t *testing.T, output string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(output, want) {
+			t.Errorf("no %q in\n%s", want, output)
+		}
+	}
+}
+
+// makeTable runs a script that makes a table, and returns the table and the reports that
+// it kept. It has to leave nothing else on the disk.
+func makeTable(t *testing.T, name string, environment []string, arguments ...string) (table, reports string) {
+	t.Helper()
 	requireTableTools(t)
 	directory := t.TempDir()
 	out := filepath.Join(directory, "table")
-	command := exec.CommandContext(t.Context(), "../../scripts/commit-table.sh", "--tail-bytes", "16777216", "--journal-bytes", "4194304")
-	command.Env = append(os.Environ(), "RINGLOG="+ringlogtest.Binary(t), "DATA="+directory, "OUT="+out, "ROWS=3x200 2x262144",
-		"DURABILITIES=durable", "ROUNDS=1", "SECONDS_EACH=0.05", "WARM_UP=10ms", "PAUSE=0", "SPACE_BYTES=67108864")
+	command := exec.CommandContext(t.Context(), "../../scripts/"+name, arguments...)
+	command.Env = append(os.Environ(), "RINGLOG="+ringlogtest.Binary(t), "DATA="+directory, "OUT="+out)
+	command.Env = append(command.Env, environment...)
 	output, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	table := string(output)
-	for _, want := range []string{"| 3 × 200 | durable | ", "| 2 × 262144 | durable | ", "| journal", "| direct: "} {
-		if !strings.Contains(table, want) {
-			t.Errorf("no %q in\n%s", want, table)
-		}
-	}
-	if strings.Contains(table, "failed") {
-		t.Errorf("a run failed:\n%s", table)
-	}
-	reports, err := os.ReadFile(out + ".jsonl")
-	if err != nil || strings.Count(string(reports), "\n") != 7 {
-		t.Errorf("%v, and these are not 7 reports:\n%s", err, reports)
+	kept, err := os.ReadFile(out + ".jsonl")
+	if err != nil {
+		t.Error(err)
 	}
 	if left, err := os.ReadDir(directory); err != nil || len(left) != 2 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+	return string(output), string(kept)
+}
+
+// TestTheCommitTableIsMade: the script runs each system once for each row, keeps
+// every report, and makes a line for each row.
+func TestTheCommitTableIsMade(t *testing.T) {
+	table, reports := makeTable(t, "commit-table.sh", []string{"ROWS=3x200 2x262144", "DURABILITIES=durable", "ROUNDS=1",
+		"SECONDS_EACH=0.05", "WARM_UP=10ms", "PAUSE=0", "SPACE_BYTES=67108864"}, "--tail-bytes", "16777216", "--journal-bytes", "4194304")
+	requireAll(t, table, "| 3 × 200 | durable | ", "| 2 × 262144 | durable | ", "| journal", "| direct: ")
+	if strings.Contains(table, "failed") {
+		t.Errorf("a run failed:\n%s", table)
+	}
+	if strings.Count(reports, "\n") != 7 {
+		t.Errorf("these are not 7 reports:\n%s", reports)
+	}
+}
+
+// TestReadersAreCompared: the script starts a broker, measures each row, keeps every report, and
+// makes a line for each row.
+func TestReadersAreCompared(t *testing.T) {
+	table, reports := makeTable(t, "readers.sh", []string{"ROWS=tails=2 scans=1,tails=1 idle=10", "ROUNDS=1", "SECONDS_EACH=0.2", "RATE=1",
+		"HISTORY_BYTES=500000", "SERVE_FLAGS=--memory 256MiB --journal-bytes 4MiB", fmt.Sprint("KAFKA_PORT=", ringlogtest.TakePorts(t, 1)[0])},
+		"--batch-bytes", "1000", "--settle", "50ms")
+	requireAll(t, table, "| tails=2 | 1 | ", "| scans=1,tails=1 | 1 | ", "| idle=10 | 1 | ")
+	if strings.Count(reports, `"kind":"beside"`) != 3 {
+		t.Errorf("these are not 3 reports:\n%s", reports)
 	}
 }
 
@@ -79,11 +108,7 @@ func TestASoakComparesItsEnds(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, screen)
 	}
-	for _, want := range []string{"| MB/s, median [least] | ", "| p99 ms, median [most] | ", "| server RSS MB, most | ", "| free disk MB, least | "} {
-		if !strings.Contains(screen, want) {
-			t.Errorf("no %q in\n%s", want, screen)
-		}
-	}
+	requireAll(t, screen, "| MB/s, median [least] | ", "| p99 ms, median [most] | ", "| server RSS MB, most | ", "| free disk MB, least | ")
 	if strings.Count(looks, `"go_heap_bytes":`) < 2 || strings.Count(looks, `"kind":"produce"`) != 1 {
 		t.Errorf("these are not the looks and the report of a run of three intervals:\n%s", looks)
 	}

@@ -152,6 +152,9 @@ func (b *Broker) Bury() {
 	b.failOnRace()
 }
 
+// PID is the running broker's process id.
+func (b *Broker) PID() int { return b.command.Process.Pid }
+
 // kill returns how the process ended.
 func (b *Broker) kill() error {
 	if !b.Running() {
