@@ -311,7 +311,7 @@ func (q *commitJournal) addEntry(f *frame, l *Log) bool {
 	l.entries.push(entryMark{end: l.next.offset, sequence: f.sequence})
 	f.flushBy = min(f.flushBy, l.flushBy())
 	f.entries = append(f.entries, framed{log: l, gen: l.gen, end: l.next.offset})
-	if l.journaled.total-l.writes.submitted.total >= plan.BackBytesMin {
+	if l.journaled.total-l.writes.submitted.total >= q.pace.pieceBytes {
 		q.pace.add(l)
 	}
 	return true

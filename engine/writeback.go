@@ -40,7 +40,8 @@ type pacer struct {
 	now         plan.Pace // as of the last turn, and what follows from it
 	burst       int64
 	inFlightMax int64
-	hurry       bool // the shard closes
+	pieceBytes  int64 // of a log gather before they are written back
+	hurry       bool  // the shard closes
 
 	frameAt   time.Duration // when the last frame was submitted
 	idleTurns int           // since then
@@ -92,13 +93,13 @@ func (s *shard) writeBack() {
 	if len(p.due) == 0 {
 		p.serve(s, &p.queue, func(l *Log) {
 			l.back.queued = false
-			if l.back.allowed == backNone && l.journaled.total-l.writes.submitted.total >= plan.BackBytesMin {
+			if l.back.allowed == backNone && l.journaled.total-l.writes.submitted.total >= p.pieceBytes {
 				l.back.allowed = backFull
 			}
 		})
 	}
 	if len(p.due)+len(p.waiting) > 0 && p.allowance <= 0 {
-		wait := time.Duration(float64(-p.allowance+plan.BackBytesMin) / float64(max(now.Rate(), 1)) * float64(time.Second))
+		wait := time.Duration(float64(-p.allowance+p.pieceBytes) / float64(max(now.Rate(), 1)) * float64(time.Second))
 		s.timers.set(&p.timer, s.now+max(wait, 200*time.Microsecond), p)
 	}
 }
@@ -119,6 +120,7 @@ func (p *pacer) refill(s *shard) {
 	rate := p.now.Rate()
 	p.allowance += int64(float64(rate) * (s.now - p.at).Seconds())
 	p.burst, p.inFlightMax = p.now.Burst(), p.now.InFlightMax()
+	p.pieceBytes = plan.BackBytes(s.journal.size, len(s.logs))
 	p.allowance = min(p.allowance, p.burst)
 	p.at = s.now
 }

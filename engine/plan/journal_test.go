@@ -23,7 +23,7 @@ func TestFrameBytes(t *testing.T) {
 
 func TestFramePieces(t *testing.T) {
 	for _, row := range []struct{ bytes, pieces int }{
-		{BlockBytes, 1}, {64 << 10, 1}, {64<<10 + BlockBytes, 2}, {512 << 10, 8}, {FrameBytesMax, FramePiecesMax},
+		{BlockBytes, 1}, {PieceBytes, 1}, {PieceBytes + BlockBytes, 2}, {FrameBytesMax, FramePiecesMax},
 	} {
 		if got := FramePieces(row.bytes); got != row.pieces {
 			t.Errorf("%d bytes: %d pieces, want %d", row.bytes, got, row.pieces)
@@ -89,6 +89,26 @@ func TestRingTrims(t *testing.T) {
 	} {
 		if trim, full := row.ring.Trim(), row.ring.Full(); trim != row.trim || full != row.full {
 			t.Errorf("%s: trim %d, full %v; want %d, %v", row.name, trim, full, row.trim, row.full)
+		}
+	}
+}
+
+// Few logs gather large pieces, many share a quarter of the ring, and nobody writes crumbs.
+func TestBackBytes(t *testing.T) {
+	for _, row := range []struct {
+		ring int64
+		logs int
+		want int64
+	}{
+		{512 << 20, 0, PieceBytes},
+		{512 << 20, 384, PieceBytes},
+		{512 << 20, 1024, 128 << 10},
+		{128 << 20, 700, 44 << 10},
+		{128 << 20, 10_000, 32 << 10},
+		{JournalBytesMin, 1, 32 << 10},
+	} {
+		if got := BackBytes(row.ring, row.logs); got != row.want {
+			t.Errorf("%d logs on a ring of %d bytes: %d bytes, want %d", row.logs, row.ring, got, row.want)
 		}
 	}
 }
