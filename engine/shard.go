@@ -86,6 +86,7 @@ type shard struct {
 	closed       bool  // it is over
 	counted      bool  // the engine counts it no more among those that run
 	owed         int64 // bytes of cache to be given up for other shards
+	ahead        int64 // see lookAhead
 	begged       bool  // the other shards were asked for memory since some came back last
 }
 
@@ -255,7 +256,12 @@ func (s *shard) takeMessages() {
 		clear(s.taken)
 		s.taken, s.takenAt = s.inbox.take(s.taken), 0
 	}
+	looked := s.takenAt
 	for end := min(s.takenAt+messagesPerTurn, len(s.taken)); s.takenAt < end; {
+		if s.takenAt == looked {
+			looked = min(looked+aheadMax, end)
+			s.lookAhead(s.taken[s.takenAt:looked])
+		}
 		m := s.taken[s.takenAt]
 		s.takenAt++
 		s.handle(m)
