@@ -276,7 +276,7 @@ func (j *job) replaceSideFile(directory, name string, content []byte) error {
 }
 
 func (j *job) replace(directory, name, temporary string, content []byte, flush, sync bool) error {
-	data := disk.AlignedBytes(len(content))
+	data := j.shard.scratch.take(len(content))
 	copy(data, content)
 	file, _, err := j.open(directory+"/"+temporary, disk.Create|disk.Truncate)
 	if err != nil {
@@ -294,6 +294,9 @@ func (j *job) replace(directory, name, temporary string, content []byte, flush, 
 	}
 	if err == nil && sync {
 		err = j.simple(disk.SyncDirectory, directory)
+	}
+	if err == nil { // else the write may still be under way
+		j.shard.scratch.give(data)
 	}
 	return err
 }

@@ -62,6 +62,7 @@ type shard struct {
 	event    Event    // reused by every Step
 	effects  []Effect // reused by every Step
 	zeros    []byte   // what prewrite writes
+	scratch  scratch
 	info     disk.Info
 
 	tail     tailCache

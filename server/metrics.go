@@ -66,6 +66,7 @@ var metrics = append([]metric{
 	{"network_sent_bytes_total", "Bytes written to clients.", counter, func(s *sample) float64 { return float64(s.stream.BytesOut.Load()) }},
 	{"network_requests_total", "Whole requests received.", counter, func(s *sample) float64 { return float64(s.stream.Requests.Load()) }},
 	{"network_replies_total", "Replies written.", counter, func(s *sample) float64 { return float64(s.stream.Replies.Load()) }},
+	{"network_writes_total", "Writes to clients; one takes all replies that are ready.", counter, func(s *sample) float64 { return float64(s.stream.Writes.Load()) }},
 	{"network_budget_waits_total", "Times that a connection was not read because of its own requests in flight.", counter, func(s *sample) float64 { return float64(s.stream.BudgetWaits.Load()) }},
 	{"network_memory_waits_total", "Times that a connection was not read because the memory for requests was spent.", counter, func(s *sample) float64 { return float64(s.stream.MemoryWaits.Load()) }},
 	{"network_idle_closed_total", "Connections closed by connections.max.idle.ms.", counter, func(s *sample) float64 { return float64(s.stream.IdleClosed.Load()) }},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 )
 
 // Errors of stored files.
@@ -83,6 +84,8 @@ func AppendStored(dst []byte, kind Kind, version uint16, body []byte) []byte {
 		panic(fmt.Sprintf("segment: %s of %d bytes", kind, len(body)))
 	}
 	start := len(dst)
+	whole := (storedHeaderBytes + len(body) + storedBlockBytes - 1) &^ (storedBlockBytes - 1)
+	dst = slices.Grow(dst, whole)
 	dst = append(dst, kind[:]...)
 	dst = binary.LittleEndian.AppendUint16(dst, version)
 	dst = append(dst, 0, 0)
@@ -90,11 +93,7 @@ func AppendStored(dst []byte, kind Kind, version uint16, body []byte) []byte {
 	crc := crc32.Update(crc32.Checksum(dst[start:], castagnoli), castagnoli, body)
 	dst = binary.LittleEndian.AppendUint32(dst, crc)
 	dst = append(dst, body...)
-	for (len(dst)-start)%storedBlockBytes != 0 {
-		pad := storedBlockBytes - (len(dst)-start)%storedBlockBytes
-		dst = append(dst, zeroBlock[:pad]...)
-	}
-	return dst
+	return append(dst, zeroBlock[:start+whole-len(dst)]...)
 }
 
 var zeroBlock [storedBlockBytes]byte
