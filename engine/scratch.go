@@ -8,7 +8,7 @@ import (
 const (
 	// scratchesMax and scratchBytesMax bound what a shard keeps of the memory of files that it
 	// replaced: as much as the index of a large segment takes, for a few jobs at a time.
-	scratchesMax     = 4
+	scratchesMax    = 4
 	scratchBytesMax = 256 << 10
 )
 
