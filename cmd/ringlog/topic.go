@@ -16,13 +16,13 @@ import (
 func newTopic(app *application) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "topic",
-		Short: "Create, list, describe and delete topics",
+		Short: "Create, list, describe, alter and delete topics",
 		Example: `  ringlog topic create orders --partitions 3
   ringlog topic describe orders`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newTopicCreate(app), newTopicList(app), newTopicDescribe(app), newTopicDelete(app))
+	command.AddCommand(newTopicCreate(app), newTopicList(app), newTopicDescribe(app), newTopicAlter(app), newTopicDelete(app))
 	return command
 }
 
@@ -42,7 +42,7 @@ func (app *application) withAdmin(ctx context.Context, function func(admin *kadm
 type topicOutcome struct {
 	Topic   string `json:"topic"`
 	ID      string `json:"id,omitempty"`
-	Outcome string `json:"outcome"` // created, exists, deleted, absent, failed
+	Outcome string `json:"outcome"` // created, exists, altered, would alter, deleted, absent, failed
 	Error   string `json:"error,omitempty"`
 }
 
