@@ -1,10 +1,15 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ringlog/broker/brokertest"
@@ -318,5 +323,79 @@ func TestCreatePartitionsRefusesWithKafkasCodes(t *testing.T) {
 	}
 	if got := ask[*kmsg.CreatePartitionsResponse](s.client, partitionsRequest(3, "orders", 4, []int32{1})).Topics[0].ErrorCode; got != 0 {
 		t.Errorf("by hand: code %d", got)
+	}
+}
+
+// What is altered holds from the next request on, for a client that is connected and for the
+// log on the disk.
+func TestAlteredConfigsHoldAtOnce(t *testing.T) {
+	h := startHouse(t)
+	h.topic("orders", 1, nil)
+	producer := h.client(kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordRetries(0))
+	alter := func(name, value string) {
+		t.Helper()
+		altered, err := h.admin().AlterTopicConfigs(h.context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, "orders")
+		if err == nil {
+			err = altered[0].Err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	produce := func(record *kgo.Record) error {
+		record.Topic = "orders"
+		return producer.ProduceSync(h.context(), record).FirstErr()
+	}
+	segments := func() int {
+		topic, err := h.broker.Topic([]byte("orders"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := h.broker.Status(h.context(), topic, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(status.Segments)
+	}
+	large := func() *kgo.Record { return &kgo.Record{Value: make([]byte, 600<<10)} }
+	for range 3 {
+		if err := produce(large()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := segments(); got != 1 {
+		t.Fatalf("%d segments before", got)
+	}
+	alter("segment.bytes", "1048576")
+	for range 3 {
+		if err := produce(large()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := segments(); got < 3 {
+		t.Errorf("segment.bytes: %d segments", got)
+	}
+	alter("flush.messages", "1000")
+	if err := produce(&kgo.Record{Value: []byte("relaxed")}); err != nil {
+		t.Error(err)
+	}
+	alter("flush.messages", "1")
+	alter("message.timestamp.type", "LogAppendTime")
+	old := &kgo.Record{Value: []byte("x"), Timestamp: time.UnixMilli(1000)}
+	if err := produce(old); err != nil {
+		t.Fatal(err)
+	}
+	reader := h.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().At(old.Offset)}}))
+	if got := h.consume(reader, 1)[0]; got.Attrs.TimestampType() != 1 || time.Since(got.Timestamp) > time.Hour {
+		t.Errorf("message.timestamp.type: %v", got.Timestamp)
+	}
+	alter("message.timestamp.type", "CreateTime")
+	alter("message.timestamp.before.max.ms", "60000")
+	if err := produce(&kgo.Record{Value: []byte("x"), Timestamp: time.UnixMilli(1000)}); !errors.Is(err, kerr.InvalidTimestamp) {
+		t.Errorf("message.timestamp.before.max.ms: %v", err)
+	}
+	alter("min.insync.replicas", "2")
+	if err := produce(&kgo.Record{Value: []byte("x")}); !errors.Is(err, kerr.NotEnoughReplicas) {
+		t.Errorf("min.insync.replicas: %v", err)
 	}
 }

@@ -2,6 +2,9 @@ package kafka
 
 import (
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -277,5 +280,32 @@ func TestUnknownKeysAndVersionsCloseTheConnection(t *testing.T) {
 	}
 	if in := s.pool.InUseBytes(); in != 0 {
 		t.Errorf("%d bytes of frames were not released", in)
+	}
+}
+
+// docs/kafka.md is the list of what is served, for people.
+func TestTheDocumentationListsWhatIsServed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/kafka.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, "|"); len(cells) > 4 && strings.Trim(cells[1], " 0123456789") == "" {
+			rows = append(rows, strings.Join([]string{strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])}, " "))
+		}
+	}
+	var want []string
+	for _, row := range registry {
+		switch {
+		case row == nil:
+		case row.min == row.max:
+			want = append(want, fmt.Sprintf("%d %s %d", row.key, row.key.Name(), row.min))
+		default:
+			want = append(want, fmt.Sprintf("%d %s %d-%d", row.key, row.key.Name(), row.min, row.max))
+		}
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("docs/kafka.md lists\n%s\nserved is\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
 	}
 }
