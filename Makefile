@@ -16,7 +16,7 @@ SEEDS ?= 2000
 # machine that has other things to do.
 TEST_TIMEOUT ?= 30m
 
-.PHONY: build test race lint giouring fuzz kill cut accept check tools bench soak clean
+.PHONY: build test race lint giouring fuzz kill cut accept check tools bench share soak clean
 
 build:
 	$(GO) build -o bin/ringlog ./cmd/ringlog
@@ -60,6 +60,9 @@ check: tools lint test race giouring fuzz kill cut
 
 bench: ## figures count only on a quiet machine: see BENCHMARKS.md
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
+
+share: ## the broker beside the ceiling, both at 200 MB/s by the clock, durable; figures count only on a quiet machine
+	scripts/share-of-bare.sh durable recycled --rate 200000
 
 soak: build ## ROUNDS times kills and power cuts, each from a new seed, and crashes of SEEDS scripts; as root also the disks on ext4 and xfs
 	for round in $$(seq $(ROUNDS)); do \

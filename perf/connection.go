@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ const (
 	// requestsTogether bounds the requests of one writev, each of at most so many parts.
 	requestsTogether = 48
 	partsOfRequest   = 5
+	// openLoopPatience is how long after its end an open loop still sends what was due in it. A
+	// stall at the end would else take with it the requests that it delayed.
+	openLoopPatience = 10 * time.Second
 	// drainTimeout is how long replies may take after the last send.
 	drainTimeout = 60 * time.Second
 )
@@ -36,6 +40,9 @@ type producer struct {
 	acks      int16
 	budget    *budget
 	pace      *pace // nil: closed loop
+	// unsent is how many requests were due in the run and were not sent when the patience
+	// with the broker was over; the writer's.
+	unsent int64
 
 	// slots are the requests in flight, at sequence modulo len(slots). The
 	// writer fills a slot before it raises sent, the reader empties it before it
@@ -92,6 +99,16 @@ type pace struct {
 	start    time.Time
 	interval time.Duration
 	offset   time.Duration // of this connection's first request, so that they do not send in step
+	count    int64         // requests that are due in the run; math.MaxInt64 when nobody ends it
+}
+
+// newPace is the schedule of connection number of connections, for duration (0: without end).
+func newPace(start time.Time, interval time.Duration, number, connections int, duration time.Duration) *pace {
+	p := &pace{start: start, interval: interval, offset: interval * time.Duration(number) / time.Duration(connections), count: math.MaxInt64}
+	if duration > 0 {
+		p.count = int64(max(0, (duration-p.offset+interval-1)/interval))
+	}
+	return p
 }
 
 // due returns when request number sequence is to be sent.
@@ -132,6 +149,9 @@ func (p *producer) write(ctx context.Context) error {
 	var storage [partsOfRequest * requestsTogether][]byte
 	parts := make(net.Buffers, 0, len(storage))
 	for {
+		if p.pace != nil && p.sent.Load() == p.pace.count {
+			return nil
+		}
 		room, err := p.room(ctx)
 		if err != nil {
 			return err
@@ -142,6 +162,9 @@ func (p *producer) write(ctx context.Context) error {
 			return err
 		}
 		if count = p.budget.take(count, time.Now()); count == 0 {
+			if p.pace != nil && !p.budget.counted {
+				p.unsent = p.pace.count - p.sent.Load()
+			}
 			return nil
 		}
 		if p.pace == nil {
@@ -215,9 +238,6 @@ func (p *producer) ready(ctx context.Context, room int, now time.Time) (int, err
 	}
 	sequence := p.sent.Load()
 	if wait := p.pace.due(sequence).Sub(now); wait > 0 {
-		if !p.budget.deadline.IsZero() && now.Add(wait).After(p.budget.deadline) {
-			wait = p.budget.deadline.Sub(now)
-		}
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
@@ -227,7 +247,7 @@ func (p *producer) ready(ctx context.Context, room int, now time.Time) (int, err
 		}
 		now = time.Now()
 	}
-	due := 1
+	due, count := 1, int(min(int64(count), p.pace.count-sequence))
 	for due < count && !p.pace.due(sequence+int64(due)).After(now) {
 		due++
 	}

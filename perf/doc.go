@@ -15,7 +15,8 @@
 //
 // A closed loop keeps Depth requests in flight per connection. An open loop
 // (Rate) sends by the clock and measures each latency from the time at which
-// the request was due, so a stall is paid by every request that it delayed.
+// the request was due, so a stall is paid by every request that it delayed. That of
+// a stall at the end is sent too, late: what was due in a run is part of it.
 //
 // Errors in replies are counted by name and make the run fail: a rate of
 // refused requests is not a rate.

@@ -3,6 +3,7 @@ package perf
 import (
 	"bytes"
 	"encoding/binary"
+	"net"
 	"testing"
 	"time"
 
@@ -155,6 +156,26 @@ func TestBudgetIsSpentExactly(t *testing.T) {
 	b = &budget{deadline: now}
 	if got := b.take(1, now); got != 0 {
 		t.Errorf("took %d at the deadline", got)
+	}
+}
+
+// What was due and could not be sent in time is counted and told.
+func TestUnsentRequestsAreTold(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	now := time.Now()
+	p := &producer{
+		socket: ours, depth: 1, slots: make([]slot, 1), writerWake: make(chan struct{}, 1), latency: NewHistogram(), records: 1,
+		templates: []*produceTemplate{newProduceTemplate(9, "topic", 0, -1, make([]byte, 1000))}, budget: &budget{deadline: now},
+		pace: newPace(now.Add(-time.Second), 100*time.Millisecond, 1, 2, time.Second),
+	}
+	if err := p.write(t.Context()); err != nil || p.unsent != 10 {
+		t.Errorf("%d of 10 requests are called unsent, %v", p.unsent, err)
+	}
+	var report Report
+	gather(&report, []*producer{p}, now)
+	if report.UnsentRequests != 10 || len(report.Notes) != 1 {
+		t.Errorf("%+v", report)
 	}
 }
 

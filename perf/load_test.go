@@ -177,6 +177,34 @@ func TestOpenLoopMeasuresFromWhenARequestWasDue(t *testing.T) {
 	}
 }
 
+// A stall that outlasts the run takes nothing with it: what was due before the end is
+// sent and measured.
+func TestOpenLoopMeasuresWhatAStallAtItsEndDelayed(t *testing.T) {
+	const duration, stalled = 200 * time.Millisecond, 10
+	b := startFakeBroker(t)
+	over := make(chan struct{})
+	b.onProduce = func(number int) {
+		if number == stalled {
+			<-over
+		}
+	}
+	o := produceOptions(b, 0)
+	o.RecordBytes, o.BatchBytes = 90, 91 // one record each
+	o.Connections, o.Depth = 1, 1
+	o.Rate, o.Duration = 100, duration
+	time.AfterFunc(2*duration, func() { close(over) })
+	report, err := perf.Produce(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Requests != 20 || report.UnsentRequests != 0 {
+		t.Errorf("%d requests were measured, %d not sent: 20 were due", report.Requests, report.UnsentRequests)
+	}
+	if slowest := (2*duration - stalled*10*time.Millisecond).Microseconds(); report.AckLatency.Max < slowest {
+		t.Errorf("the longest latency is %d us, and one request waited %d", report.AckLatency.Max, slowest)
+	}
+}
+
 // A cancelled run ends although replies are owed that never come: the broker
 // keeps them until the run is over. (It used to wait for them, when the writer
 // ended just after the cancellation.)

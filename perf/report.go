@@ -31,6 +31,8 @@ type Report struct {
 	MBPerSecond      float64 `json:"mb_per_s"` // 10^6 bytes
 	RequestsPerS     float64 `json:"requests_per_s"`
 
+	// UnsentRequests were due in an open loop and not sent, because the broker did not take them.
+	UnsentRequests int64 `json:"unsent_requests,omitempty"`
 	// AckLatency is absent when nothing was acknowledged (acks=0) or measured.
 	AckLatency *Latency `json:"ack_latency_us,omitempty"`
 	// Errors counts replies that carried an error, by its name.

@@ -101,6 +101,9 @@ func schedule(producers []*producer, load *Load, records int, start time.Time) {
 	b := new(budget)
 	if load.Duration > 0 {
 		b.deadline = start.Add(load.Duration)
+		if load.Rate > 0 { // where the schedule is the end
+			b.deadline = b.deadline.Add(openLoopPatience)
+		}
 	}
 	if load.Count > 0 {
 		b.counted = true
@@ -111,7 +114,7 @@ func schedule(producers []*producer, load *Load, records int, start time.Time) {
 		if load.Rate > 0 {
 			perConnection := load.Rate / float64(len(producers)) / float64(records)
 			interval := time.Duration(float64(time.Second) / perConnection)
-			p.pace = &pace{start: start, interval: interval, offset: interval * time.Duration(i) / time.Duration(len(producers))}
+			p.pace = newPace(start, interval, i, len(producers), load.Duration)
 		}
 	}
 }
@@ -133,10 +136,14 @@ func gather(report *Report, producers []*producer, start time.Time) {
 		report.Requests += done
 		report.Records += (done - refused) * p.records
 		report.Bytes += p.bytes
+		report.UnsentRequests += p.unsent
 		latency.Merge(p.latency)
 		if p.lastReply.After(end) {
 			end = p.lastReply
 		}
+	}
+	if report.UnsentRequests > 0 {
+		report.Notes = append(report.Notes, fmt.Sprintf("the broker did not keep up: %d requests were due and had not been sent %v after the end, so the latencies are too low", report.UnsentRequests, openLoopPatience))
 	}
 	report.AckLatency = Summarise(latency)
 	report.setRates(end.Sub(start))

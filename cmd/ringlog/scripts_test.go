@@ -118,3 +118,21 @@ func TestASoakComparesItsEnds(t *testing.T) {
 		t.Errorf("a load that was refused ended with %v\n%s", err, screen)
 	}
 }
+
+// TestTheShareOfBareIsTold: the script runs broker and ceiling by the same clock, prints the tails of both
+// and the share of each, and leaves nothing running or on the disk.
+func TestTheShareOfBareIsTold(t *testing.T) {
+	requireTableTools(t)
+	directory := t.TempDir()
+	command := exec.CommandContext(t.Context(), "../../scripts/share-of-bare.sh", "durable", "recycled", "--rate", "2000", "--batch-bytes", "2000", "--partitions", "2")
+	command.Env = append(os.Environ(), "RINGLOG="+ringlogtest.Binary(t), "DATA="+directory, "ROUNDS=1", "SECONDS_EACH=0.2", "PAUSE=0",
+		"FILE_BYTES=4194304", "SEGMENT_BYTES=1048576", "SERVE_FLAGS=--memory 256MiB --journal-bytes 4MiB", fmt.Sprint("KAFKA_PORT=", ringlogtest.TakePorts(t, 1)[0]))
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	requireAll(t, string(output), "durable, recycled files", "bare\t", "broker\t", "share\tthroughput ", "\tp50 ", "\tp99 ", "\tp99.9 ")
+	if left, err := os.ReadDir(directory); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
