@@ -46,7 +46,7 @@ type Config struct {
 	// that move much to goroutines of their own; "stream" is goroutines for every
 	// connection. Default "loop" where the platform has event loops.
 	NetworkEngine string
-	// NetworkLoops is the number of event loops. Default one per core, 8 at most.
+	// NetworkLoops is the number of event loops. Default one for every two cores, 8 at most.
 	NetworkLoops int
 	// MemoryBytes is the budget for data in memory; see Budget for its parts. The Go heap
 	// comes on top. The default is a quarter of what the machine, or

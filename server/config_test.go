@@ -30,7 +30,7 @@ func TestTheZeroConfigIsSoundAndSafe(t *testing.T) {
 // Convention 38: Validate reports all faults, not the first.
 func TestValidateReportsEveryFault(t *testing.T) {
 	c := Config{
-		KafkaAddr: "nowhere", AdvertisedAddr: "0.0.0.0:9092", AdminAddr: "127.0.0.1:port", IO: "floppy", MemoryBytes: 1, ShutdownTimeout: -1,
+		KafkaAddr: "nowhere", AdvertisedAddr: "0.0.0.0:9092", AdminAddr: "127.0.0.1:port", IO: "floppy", NetworkEngine: "telegraph", MemoryBytes: 1, ShutdownTimeout: -1,
 		Broker: map[string]string{"num.partitions": "0", "log.dirs": "/x", "log.segment.bytes": "big"},
 	}
 	c.EnsureDefaults()
@@ -38,7 +38,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("it is accepted")
 	}
-	for _, fault := range []string{"kafka-addr: ", "advertised-addr: ", "admin-addr: ", "io: ", "memory: ", "shutdown-timeout: ", "num.partitions", "log.dirs: set it as data-dir", "log.segment.bytes"} {
+	for _, fault := range []string{"kafka-addr: ", "advertised-addr: ", "admin-addr: ", "io: ", "ringlog.network.engine: ", "memory: ", "shutdown-timeout: ", "num.partitions", "log.dirs: set it as data-dir", "log.segment.bytes"} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("no word about %q in:\n%v", fault, err)
 		}
@@ -56,6 +56,7 @@ func TestWhatContradictsItselfIsRefused(t *testing.T) {
 		"batch over request":  {func(c *Config) { c.Broker = map[string]string{"message.max.bytes": "104857600"} }, "message.max.bytes"},
 		"SSL":                 {func(c *Config) { c.KafkaAddr = "SSL://127.0.0.1:9092" }, "PLAINTEXT"},
 		"two listeners":       {func(c *Config) { c.KafkaAddr = "127.0.0.1:9092,127.0.0.1:9093" }, "one listener"},
+		"no event loop":       {func(c *Config) { c.NetworkLoops = -1 }, "ringlog.network.loops"},
 		"port out of range":   {func(c *Config) { c.KafkaAddr = "127.0.0.1:65536" }, "not a port"},
 	} {
 		c := Config{MemoryBytes: memoryBytesMin}

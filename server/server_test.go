@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,40 @@ func TestWhatAClientProducedIsThereAfterARestart(t *testing.T) {
 	topic, _ := s.controller.Image().Topic("orders")
 	if topic.Partitions[0].LeaderEpoch != 1 {
 		t.Errorf("after one restart the leader epoch is %d", topic.Partitions[0].LeaderEpoch)
+	}
+}
+
+// Clients see no difference between those who serve them, and metrics say who does.
+func TestBothNetworkEnginesServe(t *testing.T) {
+	for _, engine := range []string{defaultNetworkEngine, NetworkStream} {
+		t.Run(engine, func(t *testing.T) {
+			config := testConfig(t, t.TempDir())
+			for name, value := range map[string]string{"ringlog.network.engine": engine, "ringlog.network.loops": "3"} {
+				if err := config.Set(name, value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := start(t, config)
+			c := client(t, s, kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()))
+			sizes := []int{1, 1000, 100_000}
+			for _, size := range sizes {
+				if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "sizes", Value: bytes.Repeat([]byte("x"), size)}).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, value := range consume(t, s, "sizes", len(sizes)) {
+				if len(value) != sizes[i] {
+					t.Errorf("record %d has %d bytes, want %d", i, len(value), sizes[i])
+				}
+			}
+			body, _ := get(t, s, "/metrics")
+			if light := !strings.Contains(body, "ringlog_network_connections_light 0\n"); light != (engine == NetworkLoop) {
+				t.Errorf("connections at event loops: %v", light)
+			}
+			if moved := !strings.Contains(body, "ringlog_network_connections_moved_total 0\n"); moved != (engine == NetworkLoop) {
+				t.Errorf("connections moved from them: %v", moved)
+			}
+		})
 	}
 }
 

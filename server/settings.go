@@ -66,7 +66,7 @@ var ownSettings = []Setting{
 	{Name: networkEngineSetting, Default: "loop on Linux, else stream",
 		Documentation: "Who serves clients: loop is event loops, which hand connections that move much over to goroutines of their own; stream is goroutines for every connection.",
 		set:           func(c *Config, value string) error { c.NetworkEngine = value; return nil }},
-	{Name: networkLoopsSetting, Default: "one for each core, 8 at most",
+	{Name: networkLoopsSetting, Default: "one for every two cores, 8 at most",
 		Documentation: "How many event loops serve clients.",
 		set: func(c *Config, value string) (err error) {
 			if c.NetworkLoops, err = strconv.Atoi(value); err != nil {

@@ -1,64 +1,92 @@
 package loop
 
 import (
+	"fmt"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// bell wakes a loop: a pair of Unix sockets of which the loop watches the other end.
+// bell wakes a loop: an eventfd that gnet watches. The loop's end of it is the ear.
 type bell struct {
-	socket net.Conn
-	raw    syscall.RawConn
-	// strike is ringOnce as a func value, made once.
-	strike func(descriptor uintptr) bool
+	mu struct {
+		sync.RWMutex
+		descriptor int // -1 when closed: its number may be somebody else's then
+	}
 }
 
-// newBell returns a bell and the end that its loop is to listen at.
+// newBell returns a bell and its ear, to be enrolled with gnet.
+//
+// gnet enrolls sockets only. It looks at the type of a connection, but what it then
+// uses is a duplicate of its descriptor: so that of a Unix socket is made to stand for the
+// eventfd before. A byte through the socket itself would do, at two and a half times the cost.
 func newBell() (*bell, net.Conn, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	event, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
+		return nil, nil, os.NewSyscallError("eventfd", err)
 	}
-	var ends [2]net.Conn
-	for i, descriptor := range pair {
-		file := os.NewFile(uintptr(descriptor), "bell")
-		end, fileErr := net.FileConn(file)
-		_ = file.Close() // FileConn has a descriptor of its own
-		if fileErr != nil {
-			err = fileErr
-			continue
-		}
-		ends[i] = end
-	}
-	b := &bell{socket: ends[0], strike: ringOnce}
-	if err == nil {
-		b.raw, err = ends[0].(syscall.Conn).SyscallConn()
-	}
+	b := new(bell)
+	b.mu.descriptor = event
+	ear, err := unixSocket()
 	if err != nil {
-		for _, end := range ends {
-			if end != nil {
-				_ = end.Close()
-			}
-		}
+		b.close()
 		return nil, nil, err
 	}
-	return b, ends[1], nil
+	var dupErr error
+	raw, err := ear.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(descriptor uintptr) { dupErr = unix.Dup3(event, int(descriptor), unix.O_CLOEXEC) })
+	}
+	if err == nil && dupErr != nil {
+		err = os.NewSyscallError("dup3", dupErr)
+	}
+	if err != nil {
+		_ = ear.Close()
+		b.close()
+		return nil, nil, err
+	}
+	return b, ear, nil
 }
 
-// ring wakes the loop. Any goroutine calls it, also after close: RawConn sees to it
-// that the descriptor is this bell's, or nothing happens.
-func (b *bell) ring() { _ = b.raw.Write(b.strike) }
-
-var ringByte = []byte{1}
-
-// ringOnce writes one byte. EAGAIN means that the bell has been ringing for long
-// and nobody needs another byte; the other errors, that the loop is gone.
-func ringOnce(descriptor uintptr) bool {
-	_, _ = unix.Write(int(descriptor), ringByte)
-	return true
+// unixSocket returns one end of a pair whose other end is closed.
+func unixSocket() (*net.UnixConn, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	_ = unix.Close(pair[1])
+	file := os.NewFile(uintptr(pair[0]), "ear")
+	defer file.Close() // FileConn has a descriptor of its own
+	socket, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	if socket, ok := socket.(*net.UnixConn); ok {
+		return socket, nil
+	}
+	_ = socket.Close()
+	return nil, fmt.Errorf("the end of a pair of Unix sockets is a %T: %w", socket, syscall.EPROTOTYPE)
 }
 
-func (b *bell) close() { _ = b.socket.Close() }
+// one is what a ring adds to the eventfd's counter; which number does not matter.
+var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
+
+// ring wakes the loop. Any goroutine calls it, also after close. EAGAIN means that the
+// loop has yet to hear of many rings before, and needs no other.
+func (b *bell) ring() {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.mu.descriptor >= 0 {
+		_, _ = unix.Write(b.mu.descriptor, one)
+	}
+}
+
+func (b *bell) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = unix.Close(b.mu.descriptor)
+	b.mu.descriptor = -1
+}

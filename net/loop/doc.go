@@ -12,7 +12,8 @@
 //
 // A loop's goroutine owns its connections: their sessions, their reading, their writing.
 // It is not locked to a thread (locked, gnet is half as fast). What a connection holds
-// while nothing happens is three small structs and no memory of the pool.
+// while nothing happens is a few small structs and no memory of the pool: measured, 10,000 connections
+// that have said something once cost 18 MB and no goroutine, with net/stream alone 78 MB and 20,000.
 //
 // # How gnet is used
 //
@@ -33,9 +34,10 @@
 // # Completions
 //
 // A reply that is finished elsewhere puts its connection on the loop's list, once, and
-// whoever finds the list empty rings: a byte through a Unix socket that is
-// enrolled with the loop like a connection. So a burst of replies costs one wake-up. gnet's own
-// ways, Conn.Wake and EventLoop.Execute, take as long and allocate four objects each time
-// (BenchmarkWake). A completion names the connection's object, which no other peer
+// whoever does so while the loop is not at the list rings its bell, an eventfd that is enrolled like a
+// connection. So a burst of replies costs one wake-up. There and back that takes 5 µs (BenchmarkWake).
+// gnet's own ways, Conn.Wake and EventLoop.Execute, take 3.5 but leave two objects to the
+// collector each time; a Unix socket as bell takes 9. Under load from outside the three could not be told
+// apart, so garbage decided. A completion names the connection's object, which no other peer
 // ever gets, and not its descriptor, which may be another's by then.
 package loop

@@ -15,8 +15,11 @@ type loop struct {
 	events gnet.EventLoop
 
 	// signalled is the list of members that called Signal, last first. Anybody pushes;
-	// the loop takes all at once. Who pushes onto an empty list rings the bell.
+	// the loop takes all at once.
 	signalled atomic.Pointer[member]
+	// answering says that the loop has been rung for, or is at the list: who pushes then need not
+	// ring. Whoever moves it to true rings; the loop moves it back, and looks once more.
+	answering atomic.Bool
 	bell      *bell
 
 	// scratch and vectors belong to the loop's goroutine.
@@ -46,23 +49,37 @@ func (l *loop) push(m *member) {
 		first := l.signalled.Load()
 		m.next = first
 		if l.signalled.CompareAndSwap(first, m) { // publication: the loop may take m from here on
-			if first == nil {
-				l.bell.ring()
-			}
-			return
+			break
 		}
+	}
+	if !l.answering.Load() && !l.answering.Swap(true) {
+		l.bell.ring()
 	}
 }
 
-// answer looks at all members on the list. REQUIRES: called by the loop's goroutine.
+// answersMax is how often the loop goes through its list before it looks at its sockets again.
+const answersMax = 8
+
+// answer looks at all members on the list, and at those that are put there meanwhile. REQUIRES:
+// called by the loop's goroutine, after a ring.
 func (l *loop) answer() {
-	for m := l.signalled.Swap(nil); m != nil; {
-		next := m.next
-		m.next = nil
-		m.isSignalled.Store(false) // before looking: what comes now signals again
-		if !m.gone {
-			m.signalledNow()
+	for range answersMax {
+		if l.signalled.Load() == nil {
+			l.answering.Store(false)
+			// Who pushed before this saw us answering: so look, and take the duty back.
+			if l.signalled.Load() == nil || l.answering.Swap(true) {
+				return
+			}
 		}
-		m = next
+		for m := l.signalled.Swap(nil); m != nil; {
+			next := m.next
+			m.next = nil
+			m.isSignalled.Store(false) // before looking: what comes now signals again
+			if !m.gone {
+				m.signalledNow()
+			}
+			m = next
+		}
 	}
+	l.bell.ring()
 }

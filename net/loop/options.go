@@ -29,8 +29,10 @@ const LoopCountMax = 256
 // each would be woken more often for less.
 const loopCountDefaultMax = 8
 
-// DefaultLoopCount is one loop per core that Go may use, 8 at most.
-func DefaultLoopCount() int { return min(runtime.NumCPU(), loopCountDefaultMax) }
+// DefaultLoopCount is one loop for every two cores, 8 at most: storage and heavy connections want
+// cores too. On two cores, 32 clients with one small produce each at a time got 30,700 answers a second
+// with one loop, 27,000 with two.
+func DefaultLoopCount() int { return min((runtime.NumCPU()+1)/2, loopCountDefaultMax) }
 
 // EnsureDefaults fills in what is zero.
 func (o *Options) EnsureDefaults() {
@@ -48,7 +50,7 @@ func (o *Options) Validate() error {
 		err = errors.Join(err, fmt.Errorf("LoopCount is %d, not 1 to %d", o.LoopCount, LoopCountMax))
 	}
 	if o.Loops != nil {
-		err = errors.Join(err, errors.New("Loops is set"))
+		err = errors.Join(err, fmt.Errorf("Loops is set, to %T", o.Loops))
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -112,6 +113,14 @@ func receive(t testing.TB, c net.Conn, count int) {
 	t.Helper()
 	if _, err := io.ReadFull(c, make([]byte, 3*count)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func expectEnd(t testing.TB, c net.Conn) {
+	t.Helper()
+	var network net.Error
+	if n, err := c.Read(make([]byte, 1)); n > 0 || errors.As(err, &network) && network.Timeout() {
+		t.Fatalf("the connection is not closed: %d bytes, %v", n, err)
 	}
 }
 

@@ -69,7 +69,11 @@ type Light struct {
 }
 
 // Scratch is memory that the connections of one loop share, since it serves one at a time.
-type Scratch struct{ parts [][]byte }
+type Scratch struct {
+	parts [][]byte
+	// spare are turns for reuse: as many as were once in use at the same time.
+	spare *turn
+}
 
 // errHeavy says that the connection has to move before its next frame can be received.
 var errHeavy = errors.New("stream: connection is heavy")
@@ -88,7 +92,7 @@ func (l *Light) Open(descriptor Descriptor) Verdict {
 // there is more, serves the frames that are whole, and writes the replies that are
 // ready with one system call.
 func (l *Light) Received(scratch *Scratch) Verdict {
-	l.scratch = scratch
+	l.borrow(scratch)
 	failure, heavy := l.receive()
 	if !heavy { // else the writer goroutine writes, and the reader meets the failure
 		heavy = l.flush()
@@ -96,25 +100,41 @@ func (l *Light) Received(scratch *Scratch) Verdict {
 			l.connection.end(failure)
 		}
 	}
-	l.scratch = nil
+	l.giveBack()
 	return l.verdict(heavy)
 }
 
 // Signalled is called after Descriptor.Signal: replies are ready, or the
 // connection is to end.
 func (l *Light) Signalled(scratch *Scratch) Verdict {
-	l.scratch = scratch
+	l.borrow(scratch)
 	heavy := l.flush()
-	l.scratch = nil
+	l.giveBack()
 	return l.verdict(heavy)
 }
 
+func (l *Light) borrow(scratch *Scratch) {
+	l.scratch = scratch
+	l.connection.turns.lend(scratch.spare)
+	scratch.spare = nil
+}
+
+func (l *Light) giveBack() {
+	l.scratch.spare = l.connection.turns.reclaim()
+	l.scratch = nil
+}
+
 // Gone takes the connection down when the loop has closed its socket: after the
-// verdict End, or because of err.
+// verdict End, or because of err, which may also be why there was no Open.
 func (l *Light) Gone(err error) {
+	c := l.connection
+	if l.descriptor == nil {
+		c.listener.options.Metrics.AcceptErrors.Add(1)
+		c.listener.log.warn("cannot serve a connection", "remote", c.remote, "error", err)
+	}
 	l.leave()
-	l.connection.end(err)
-	l.connection.finish()
+	c.end(err)
+	c.finish()
 }
 
 // Start makes the connection heavy, which owns socket from then on. The loop must not

@@ -133,6 +133,22 @@ func (q *turnQueue) free(t *turn) {
 	}
 }
 
+// lend gives the queue turns for reuse, and reclaim takes back what is left of them with all
+// that was freed meanwhile: a loop has one stock for all its connections, so that an idle
+// one keeps none. REQUIRES: called by the loop, which is reader and writer.
+func (q *turnQueue) lend(spare *turn) { q.spare = spare }
+
+func (q *turnQueue) reclaim() (spare *turn) {
+	spare = q.spare
+	q.spare = nil
+	for t := q.freed.Swap(nil); t != nil; {
+		next := t.next.Load()
+		t.next.Store(spare)
+		spare, t = t, next
+	}
+	return spare
+}
+
 // abandon ends all turns that are left: replies that are there are released
 // here, later ones by their Complete. REQUIRES: reader and writer are done.
 func (q *turnQueue) abandon() {
