@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -140,4 +141,38 @@ func (p *pipeline) run() error {
 	p.client.Close()
 	sending.Wait()
 	return err
+}
+
+// The listener closes, or shuts down, in the middle of it all: everything ends, and all
+// accounts balance.
+func TestEndOfTheListenerInAStorm(t *testing.T) {
+	for round := range uint64(6) {
+		protocol := frontendtest.NewProtocol(t, 1<<20)
+		pool := buffer.NewPool(t.Name(), 16<<20)
+		l := listen(t, protocol, stream.Options{Pool: pool})
+		random := rand.New(rand.NewPCG(round, 8))
+		var storm sync.WaitGroup
+		for i := range uint64(16) {
+			p := newPipeline(frontendtest.Dial(t, l.Addr(), i+1), random)
+			storm.Go(func() { _ = p.run() }) // which may be cut off anywhere
+		}
+		requests := 16 * int64(random.IntN(150))
+		await(t, "the storm is under way", func() bool {
+			m := l.Metrics()
+			return m.Requests.Load() >= requests || m.ConnectionsOpen.Load() == 0
+		})
+		if round%2 == 0 {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		} else {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			if err := l.Shutdown(ctx); err != nil {
+				t.Errorf("shutdown: %v", err)
+			}
+			cancel()
+		}
+		storm.Wait()
+		protocol.Verify(t, pool)
+	}
 }
