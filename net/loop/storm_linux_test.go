@@ -33,13 +33,13 @@ func TestMovingStorm(t *testing.T) {
 }
 
 func movingStorm(t *testing.T, options stream.Options) *stream.Metrics {
-	const workers, connections = 6, 12
+	const workers, connections = 4, 12
 	protocol := frontendtest.NewProtocol(t, 1<<20)
 	options.Pool = buffer.NewPool(t.Name(), 32<<20)
 	l := listen(t, protocol, options)
 	var storm sync.WaitGroup
 	for worker := range uint64(workers) {
-		random := rand.New(rand.NewPCG(worker, 7))
+		random := rand.NewChaCha8([32]byte{byte(worker)})
 		for i := range uint64(connections) {
 			// Dialled here, since Dial may end the test; told apart by their tokens.
 			p := newPipeline(frontendtest.Dial(t, l.Addr(), worker<<16+i+1), random)
@@ -78,7 +78,8 @@ type reply struct {
 	payload []byte
 }
 
-func newPipeline(client *frontendtest.Client, random *rand.Rand) *pipeline {
+func newPipeline(client *frontendtest.Client, source *rand.ChaCha8) *pipeline {
+	random := rand.New(source)
 	p := &pipeline{client: client, rude: random.IntN(2) == 0}
 	small := []frontendtest.Operation{frontendtest.Echo, frontendtest.Later, frontendtest.Later, frontendtest.AtTurn, frontendtest.AtTurnInline, frontendtest.Silent}
 	const count = 150
@@ -95,9 +96,7 @@ func newPipeline(client *frontendtest.Client, random *rand.Rand) *pipeline {
 				operation, payload = frontendtest.Echo, make([]byte, 700<<10)
 			}
 		}
-		for i := range payload {
-			payload[i] = byte(random.Uint32())
-		}
+		_, _ = source.Read(payload) // it never fails
 		p.requests = append(p.requests, frontendtest.AppendRequest(nil, operation, id, payload))
 		if operation != frontendtest.Silent {
 			p.replies = append(p.replies, reply{id, payload})
@@ -150,13 +149,13 @@ func TestEndOfTheListenerInAStorm(t *testing.T) {
 		protocol := frontendtest.NewProtocol(t, 1<<20)
 		pool := buffer.NewPool(t.Name(), 16<<20)
 		l := listen(t, protocol, stream.Options{Pool: pool})
-		random := rand.New(rand.NewPCG(round, 8))
+		random := rand.NewChaCha8([32]byte{byte(round), 1})
 		var storm sync.WaitGroup
 		for i := range uint64(16) {
 			p := newPipeline(frontendtest.Dial(t, l.Addr(), i+1), random)
 			storm.Go(func() { _ = p.run() }) // which may be cut off anywhere
 		}
-		requests := 16 * int64(random.IntN(150))
+		requests := 16 * int64(random.Uint64()%150)
 		await(t, "the storm is under way", func() bool {
 			m := l.Metrics()
 			return m.Requests.Load() >= requests || m.ConnectionsOpen.Load() == 0
