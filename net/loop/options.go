@@ -50,7 +50,7 @@ func (o *Options) Validate() error {
 		err = errors.Join(err, fmt.Errorf("LoopCount is %d, not 1 to %d", o.LoopCount, LoopCountMax))
 	}
 	if o.Loops != nil {
-		err = errors.Join(err, fmt.Errorf("Loops is set, to %T", o.Loops))
+		err = errors.Join(err, fmt.Errorf("the field Loops is set, to %T", o.Loops))
 	}
 	return err
 }
