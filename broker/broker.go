@@ -64,10 +64,11 @@ type Broker struct {
 	// view is what requests see. Owner of the writes: the reconciler.
 	view atomic.Pointer[view]
 
-	reconciler reconciler
-	producers  producerIDs
-	checkers   checkers
-	creating   autoCreations
+	reconciler    reconciler
+	recompressors recompressors
+	producers     producerIDs
+	checkers      checkers
+	creating      autoCreations
 
 	closing context.Context
 	close   context.CancelCauseFunc
@@ -102,6 +103,7 @@ func New(o Options) *Broker {
 	b.view.Store(&view{image: meta.NewImage(), defaults: o.Defaults, replaced: make(chan struct{})})
 	b.fetchBytesMax = fetchBytesMax(o.Defaults)
 	b.producers.turn = make(chan struct{}, 1)
+	b.recompressors = newRecompressors()
 	b.reconciler.init(b)
 	b.checkers.init(b)
 	return b

@@ -152,9 +152,15 @@ func (p *Produce) check(inPlace bool) (done bool) {
 			err = p.admit(part)
 		}
 		if err == nil && !p.Checked {
+			if inPlace && recompresses(part) {
+				return false // before anything of it is begun
+			}
 			if done, err = p.validate(part, inPlace); !done && err == nil {
 				return false
 			}
+		}
+		if err == nil && !p.Checked && recompresses(part) {
+			err = p.recompress(part)
 		}
 		if err != nil {
 			part.Err = err

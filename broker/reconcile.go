@@ -183,6 +183,7 @@ func (r *reconciler) publish(image *meta.Image) {
 func (r *reconciler) open(ctx context.Context, previous *Topic, topic *meta.Topic) *Topic {
 	b := r.broker
 	opened := &Topic{Topic: topic, Config: r.defaults.Topic(topic), logs: make([]partitionLog, len(topic.Partitions))}
+	opened.setCodec(&opened.Config)
 	config := logConfig(&opened.Config)
 	var group errgroup.Group
 	group.SetLimit(logChangesParallel)

@@ -8,6 +8,7 @@ import (
 
 	"ringlog/engine"
 	"ringlog/meta"
+	"ringlog/record"
 )
 
 // view is what requests see: an image that was carried out. It is immutable and
@@ -28,6 +29,10 @@ type Topic struct {
 	Config meta.TopicConfig
 
 	logs []partitionLog // by partition number
+	// codec is what batches are stored in, when recompress is set: then they are compressed anew
+	// if they come in another.
+	codec      record.Codec
+	recompress bool
 }
 
 // partitionLog is what this broker has of a partition.

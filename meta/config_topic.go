@@ -8,8 +8,7 @@ import (
 const (
 	withoutCompaction  = "compaction is not there yet; only delete, or an empty list to keep everything, is accepted"
 	withoutCompactKnob = "compaction is not there yet, so only the default is accepted"
-	withoutRecompress  = "the broker stores batches as the producer compressed them; only producer is accepted"
-	withoutLevel       = "the broker does not compress by itself, so only the default is accepted"
+	withoutLevel       = "levels of compression are not there yet, so only the default is accepted"
 	withoutTier        = "tiered storage is not there yet, so only the default is accepted"
 	withoutThrottle    = "replication throttling is not there yet, so only the default is accepted"
 	withoutUnclean     = "unclean leader election is not there, so only false is accepted"
@@ -89,8 +88,8 @@ var messageConfigs = []*ConfigKey{
 	{Name: "message.timestamp.after.max.ms", Type: ConfigLong, Default: "3600000", check: atLeast(0), Synonyms: inLog("message.timestamp.after.max.ms"),
 		Documentation: "How many milliseconds a producer's timestamp may lie ahead of the broker's clock; with LogAppendTime it is not asked."},
 	{Name: "compression.type", Type: ConfigString, Default: "producer", Synonyms: same("compression.type"),
-		check: oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), unsupported: withoutRecompress,
-		Documentation: "How batches are stored: producer keeps the compression they came with."},
+		check:         oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+		Documentation: "How batches are stored: producer keeps the compression they came with; the broker compresses those anew that came in another than the one named."},
 	{Name: "compression.gzip.level", Type: ConfigInt, Default: "-1", check: defaultOr(-1, 1, 9), Synonyms: same("compression.gzip.level"),
 		unsupported: withoutLevel, Documentation: "The level of compression.type=gzip."},
 	{Name: "compression.lz4.level", Type: ConfigInt, Default: "9", check: between(1, 17), Synonyms: same("compression.lz4.level"),

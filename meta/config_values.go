@@ -170,20 +170,21 @@ func (s ConfigSynonym) convert(value string) (converted string, ok bool) {
 
 // TopicConfig is what holds on a topic, typed, as the data path needs it.
 type TopicConfig struct {
-	Delete                   bool  // cleanup.policy contains delete
-	RetentionMillis          int64 // retention.ms; -1 is for ever
-	RetentionBytes           int64 // retention.bytes; -1 is no limit
-	FileDeleteMillis         int64 // file.delete.delay.ms
-	SegmentBytes             int64 // segment.bytes
-	SegmentMillis            int64 // segment.ms
-	IndexIntervalBytes       int32 // index.interval.bytes
-	FlushMessages            int64 // flush.messages; 1 acknowledges only what is flushed
-	FlushMillis              int64 // flush.ms; math.MaxInt64 is never by time
-	MessageBytesMax          int32 // max.message.bytes
-	LogAppendTime            bool  // message.timestamp.type
-	TimestampBeforeMaxMillis int64 // message.timestamp.before.max.ms
-	TimestampAfterMaxMillis  int64 // message.timestamp.after.max.ms
-	MinInsyncReplicas        int32 // min.insync.replicas
+	Delete                   bool   // cleanup.policy contains delete
+	RetentionMillis          int64  // retention.ms; -1 is for ever
+	RetentionBytes           int64  // retention.bytes; -1 is no limit
+	FileDeleteMillis         int64  // file.delete.delay.ms
+	SegmentBytes             int64  // segment.bytes
+	SegmentMillis            int64  // segment.ms
+	IndexIntervalBytes       int32  // index.interval.bytes
+	FlushMessages            int64  // flush.messages; 1 acknowledges only what is flushed
+	FlushMillis              int64  // flush.ms; math.MaxInt64 is never by time
+	MessageBytesMax          int32  // max.message.bytes
+	Compression              string // compression.type
+	LogAppendTime            bool   // message.timestamp.type
+	TimestampBeforeMaxMillis int64  // message.timestamp.before.max.ms
+	TimestampAfterMaxMillis  int64  // message.timestamp.after.max.ms
+	MinInsyncReplicas        int32  // min.insync.replicas
 }
 
 // Topic returns what holds on topic, of which only Configs is asked. It parses
@@ -201,6 +202,7 @@ func (d *Defaults) Topic(topic *Topic) TopicConfig {
 		FlushMessages:            v.integer("flush.messages"),
 		FlushMillis:              v.integer("flush.ms"),
 		MessageBytesMax:          int32(v.integer("max.message.bytes")),
+		Compression:              v.text("compression.type"),
 		LogAppendTime:            v.text("message.timestamp.type") == "LogAppendTime",
 		TimestampBeforeMaxMillis: v.integer("message.timestamp.before.max.ms"),
 		TimestampAfterMaxMillis:  v.integer("message.timestamp.after.max.ms"),
