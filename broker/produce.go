@@ -89,12 +89,19 @@ func (p *Produce) Add() *ProducePart {
 	return &p.Parts[len(p.Parts)-1]
 }
 
+// partsPooledMax bounds what a produce keeps for the next one: a rare request for a
+// hundred thousand partitions must not pin megabytes.
+const partsPooledMax = 1024
+
 // Release gives the produce back. REQUIRES: Done was called, or Start never was.
 func (p *Produce) Release() {
 	clear(p.Parts)
 	clear(p.group.Appends)
 	p.Parts, p.partOf = p.Parts[:0], p.partOf[:0]
 	p.group.Appends = p.group.Appends[:0]
+	if cap(p.Parts) > partsPooledMax {
+		p.Parts, p.partOf, p.group.Appends = nil, nil, nil
+	}
 	p.Acks, p.Checked, p.ZstdRefused, p.Sequence = 0, false, false, nil
 	p.Consumed, p.Done, p.broker = nil, nil, nil
 	produces.Put(p)

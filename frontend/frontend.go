@@ -64,7 +64,9 @@ type Session interface {
 type Conn interface {
 	// Turn takes the next place in the connection's reply order. Each request
 	// that is answered takes one, in Receive, before any other request is
-	// decoded; requests without an answer (acks=0) take none.
+	// decoded. One without an answer (acks=0) that is not done with when Receive
+	// returns takes one as well and completes it with an empty Reply: until
+	// then its frame counts in what the connection may have in flight.
 	//
 	// onTurn, when not nil, is called once when every earlier place has been
 	// written: late binding, so that a fetch takes memory only when its

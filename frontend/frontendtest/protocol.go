@@ -222,7 +222,16 @@ func (s *session) handle(operation Operation, r *request) error {
 	case AtTurn, AtTurnInline:
 		s.receiveAtTurn(r, operation == AtTurnInline)
 	case Silent:
-		r.releaseFrame()
+		if r.id%2 == 0 {
+			r.releaseFrame()
+			break
+		}
+		turn := s.take(nil)
+		p.later <- func() {
+			r.releaseFrame()
+			p.turnsCompleted.Add(1)
+			turn.Complete(frontend.Reply{Release: func() { p.repliesReleased.Add(1) }})
+		}
 	case Large:
 		r.payload = make([]byte, binary.BigEndian.Uint32(r.payload))
 		fill(r.payload, r.id)

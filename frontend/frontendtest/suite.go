@@ -87,7 +87,7 @@ func Run(t *testing.T, start Start) {
 		{"frames arrive whole however they were cut", anyCut},
 		{"a frame that is sent byte by byte is one frame", byteByByte},
 		{"large frames and replies pass unchanged", largeFrames},
-		{"requests without an answer take no place", silentRequests},
+		{"requests without an answer leave nothing between the others", silentRequests},
 		{"a claim above the limit ends the connection before it costs memory", oversizeClaim},
 		{"a claim costs memory only as its bytes arrive", claimWithoutBytes},
 		{"a half frame does not hold a connection for ever", halfFrame},

@@ -35,7 +35,8 @@ const (
 	AtTurn
 	// AtTurnInline completes inside onTurn.
 	AtTurnInline
-	// Silent has no answer, like a produce with acks=0.
+	// Silent has no answer, like a produce with acks=0; every other one counts as in
+	// flight until another goroutine is done with it.
 	Silent
 	// Large is answered with as many bytes as the payload (u32) says.
 	Large

@@ -82,7 +82,7 @@ func (c *client) write() {
 		if c.written != nil {
 			c.written(reply.Parts)
 		}
-		if c.replies != nil {
+		if c.replies != nil && len(reply.Parts) > 0 {
 			c.replies <- bytes.Join(reply.Parts, nil)
 		}
 		if reply.Release != nil {

@@ -35,6 +35,9 @@ type waitedConn struct {
 func (c *waitedConn) Turn(func()) frontend.Turn { return c }
 
 func (c *waitedConn) Complete(reply frontend.Reply) {
+	if len(reply.Parts) == 0 {
+		return // acks=0
+	}
 	c.reply = c.reply[:0]
 	for _, part := range reply.Parts {
 		c.reply = append(c.reply, part...)

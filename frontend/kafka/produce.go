@@ -67,6 +67,9 @@ type topicSpan struct {
 	start, end int
 }
 
+// topicsPooledMax bounds what a call keeps for the next one.
+const topicsPooledMax = 1024
+
 var produceCalls sync.Pool
 
 func newProduceCall() *produceCall {
@@ -89,9 +92,7 @@ func receiveProduce(s *session, r *request) error {
 		c.release()
 		return err
 	}
-	if c.produce.Acks != broker.AcksNone {
-		c.turn = s.conn.Turn(nil)
-	}
+	c.turn = s.conn.Turn(nil)
 	c.produce.ZstdRefused = c.version < 7
 	c.produce.Sequence = &s.produces
 	c.produce.Consumed, c.produce.Done = c.consumed, c.done
@@ -159,17 +160,22 @@ func (s *session) readTopic(b *wire, byID bool, span *topicSpan) (*broker.Topic,
 	return topic, nil
 }
 
-// onConsumed gives the frame back as soon as the engine has its own copy.
+// onConsumed gives the frame back as soon as the engine has its own copy. A request
+// without an answer has had a turn until here so that what one connection has in
+// flight is bounded for it too.
 func (c *produceCall) onConsumed() {
 	c.frame.Release()
 	c.frame = nil
+	if c.produce.Acks == broker.AcksNone {
+		c.turn.Complete(frontend.Reply{})
+	}
 }
 
 // onDone answers the request.
 func (c *produceCall) onDone(p *broker.Produce) {
 	defer c.session.contain(int16(kmsg.Produce), c.version)
 	failed := c.countErrors(p)
-	if c.turn == nil { // acks=0
+	if p.Acks == broker.AcksNone {
 		if failed != nil {
 			m := &c.session.protocol.metrics
 			m.UnacknowledgedFailures.Add(1)
@@ -283,6 +289,9 @@ func (c *produceCall) appendBrokers(dst []byte) []byte {
 func (c *produceCall) release() {
 	c.produce.Release()
 	clear(c.topics)
+	if cap(c.topics) > topicsPooledMax {
+		c.topics = nil
+	}
 	*c = produceCall{topics: c.topics[:0], consumed: c.consumed, done: c.done}
 	produceCalls.Put(c)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ringlog/broker/brokertest"
+	"ringlog/engine"
 	"ringlog/record"
 )
 
@@ -128,6 +129,42 @@ func TestAcksNoneGetsNoAnswer(t *testing.T) {
 	got := produced(t, s, produceRequest(13, "", topic.ID, batch(record.CodecNone, "b")))
 	if got.BaseOffset != 1 {
 		t.Errorf("base offset %d, want 1 behind the batch with acks=0", got.BaseOffset)
+	}
+}
+
+// holdingEngine keeps appends.
+type holdingEngine struct {
+	*brokertest.Engine
+	held []*engine.AppendGroup
+}
+
+func (e *holdingEngine) Append(group *engine.AppendGroup) { e.held = append(e.held, group) }
+
+// A client that wants no answer has no more in flight than one that does: its frames count
+// until the engine has their bytes.
+func TestAcksNoneCountsInWhatIsInFlight(t *testing.T) {
+	store := &holdingEngine{Engine: brokertest.NewEngine()}
+	b, _ := brokertest.Start(t, store, brokertest.Options{})
+	topic := brokertest.CreateTopic(t, b, "orders", 1, nil)
+	c := newClient(t, New(Options{Broker: b}))
+	silent := produceRequest(13, "", topic.ID, batch(record.CodecNone, "a"))
+	silent.Acks = 0
+	c.send(silent)
+	c.send(silent)
+	if got := c.Pending(); got != 2 {
+		t.Errorf("%d requests are in flight, want 2", got)
+	}
+	for _, group := range store.held {
+		group.Owner.Consumed(group)
+	}
+	if got := c.Pending(); got != 0 {
+		t.Errorf("%d requests are in flight when the engine has copied them, want none", got)
+	}
+	for _, group := range store.held {
+		group.Owner.Answered(group)
+	}
+	if len(c.replies) != 0 {
+		t.Errorf("%d answers to requests that want none", len(c.replies))
 	}
 }
 
