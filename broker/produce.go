@@ -91,7 +91,7 @@ func (p *Produce) Add() *ProducePart {
 
 // partsPooledMax bounds what a produce keeps for the next one: a rare request for a
 // hundred thousand partitions must not pin megabytes.
-const partsPooledMax = 1024
+const partsPooledMax = 4096
 
 // Release gives the produce back. REQUIRES: Done was called, or Start never was.
 func (p *Produce) Release() {

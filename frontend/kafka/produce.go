@@ -68,7 +68,7 @@ type topicSpan struct {
 }
 
 // topicsPooledMax bounds what a call keeps for the next one.
-const topicsPooledMax = 1024
+const topicsPooledMax = 4096
 
 var produceCalls sync.Pool
 
