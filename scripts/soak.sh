@@ -92,13 +92,13 @@ load=$!
 failed=
 while IFS= read -r line; do
   if [ "$(jq -r .kind <<<"$line")" = window ]; then
-    now=$(look)
+    now=$(look) || { now=null failed="the broker did not answer"; }
     jq -c --argjson broker "$now" '. + {broker: $broker}' <<<"$line" >>"$out.jsonl"
   else
     jq -c . <<<"$line" >>"$out.jsonl"
   fi
 done <"$data/windows"
-wait "$load" || failed="the load generator failed"
+wait "$load" || failed="${failed:+$failed; }the load generator failed"
 load=
 kill "$broker" 2>/dev/null || failed="${failed:+$failed; }the broker ended by itself"
 wait "$broker" || failed="${failed:+$failed; }the broker stopped with exit code $?"
@@ -149,15 +149,15 @@ cat "$out.md"
 # What must not be: answers with errors, a broker that calls itself ill, or a log that lost something.
 faults=$(jq -rs '[.[] | select(.kind == "window")] |
   [ (map(select(.errors != null)) | if length > 0 then "\(length) windows with refused requests" else empty end),
-    (map(select(.broker.healthy == 0)) | if length > 0 then "the broker was not healthy in \(length) windows" else empty end),
-    (map(.broker | .poisoned_logs + .poisoned_shards + .corruptions_total) | add // 0 | if . > 0 then "poisoned logs or corruption" else empty end),
+    (map(select(.broker.healthy? == 0)) | if length > 0 then "the broker was not healthy in \(length) windows" else empty end),
+    (map(.broker // {} | (.poisoned_logs // 0) + (.poisoned_shards // 0) + (.corruptions_total // 0)) | add // 0 | if . > 0 then "poisoned logs or corruption" else empty end),
     (map(select(.bytes == 0 and .seconds > 1)) | if length > 0 then "\(length) windows without an acknowledgement" else empty end)
   ] | join("; ")' "$out.jsonl")
-failed=${failed:+$failed; }$faults
+failed+=${faults:+${failed:+; }$faults}
 if grep -qE 'level=ERROR|"level":"ERROR"' "$out.log"; then
   failed="${failed:+$failed; }the broker logged errors"
 fi
 if [ -n "$failed" ]; then
-  echo "soak: ${failed#; }; see $out.log and $out.jsonl" >&2
+  echo "soak: $failed; see $out.log and $out.jsonl" >&2
   exit 1
 fi
