@@ -210,3 +210,22 @@ func TestApiVersionsChecksWhomTheClientMeans(t *testing.T) {
 		}
 	}
 }
+
+// As with Kafka's broker without an authorizer: everything about ACLs is SECURITY_DISABLED, each
+// answered for itself.
+func TestWithoutAnAuthorizerACLsAreDisabled(t *testing.T) {
+	s := newScene(t, Options{})
+	if got := ask[*kmsg.DescribeACLsResponse](s.client, at(3, kmsg.NewPtrDescribeACLsRequest())); got.ErrorCode != 54 || got.ErrorMessage == nil {
+		t.Errorf("describe: %+v", got)
+	}
+	create := at(3, kmsg.NewPtrCreateACLsRequest())
+	create.Creations = []kmsg.CreateACLsRequestCreation{kmsg.NewCreateACLsRequestCreation(), kmsg.NewCreateACLsRequestCreation()}
+	if got := ask[*kmsg.CreateACLsResponse](s.client, create).Results; len(got) != 2 || got[1].ErrorCode != 54 {
+		t.Errorf("create: %+v", got)
+	}
+	remove := at(3, kmsg.NewPtrDeleteACLsRequest())
+	remove.Filters = []kmsg.DeleteACLsRequestFilter{kmsg.NewDeleteACLsRequestFilter()}
+	if got := ask[*kmsg.DeleteACLsResponse](s.client, remove).Results; len(got) != 1 || got[0].ErrorCode != 54 {
+		t.Errorf("delete: %+v", got)
+	}
+}

@@ -101,6 +101,7 @@ var codes = []struct {
 
 	{errUnsupportedVersion, kerr.UnsupportedVersion},
 	{errOtherBroker, kerr.RebootstrapRequired},
+	{errSecurityDisabled, kerr.SecurityDisabled},
 	{errNoQuorum, kerr.UnsupportedVersion},
 	{errElectionNotNeeded, kerr.ElectionNotNeeded},
 	{errPreferredNotAvailable, kerr.PreferredLeaderNotAvailable},

@@ -151,6 +151,17 @@ func TestEveryAdvertisedVersionIsAnsweredInItsOwnLayout(t *testing.T) {
 			}
 			return r
 		},
+		kmsg.DescribeACLs: func(int16) kmsg.Request { return kmsg.NewPtrDescribeACLsRequest() },
+		kmsg.CreateACLs: func(int16) kmsg.Request {
+			r := kmsg.NewPtrCreateACLsRequest()
+			r.Creations = append(r.Creations, kmsg.NewCreateACLsRequestCreation())
+			return r
+		},
+		kmsg.DeleteACLs: func(int16) kmsg.Request {
+			r := kmsg.NewPtrDeleteACLsRequest()
+			r.Filters = append(r.Filters, kmsg.NewDeleteACLsRequestFilter())
+			return r
+		},
 		kmsg.DescribeLogDirs: func(version int16) kmsg.Request {
 			r := kmsg.NewPtrDescribeLogDirsRequest()
 			for _, name := range names {
