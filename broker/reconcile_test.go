@@ -290,3 +290,33 @@ func (c *stuckController) Propose(ctx context.Context, _ meta.Command) (meta.Res
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
 }
+
+// Partitions whose logs cannot be made are there and offline; those that the topic had go on, and
+// so does a change of configurations meanwhile.
+func TestPartitionsThatCannotBeMadeLeaveTheOthersAlone(t *testing.T) {
+	store := brokertest.NewEngine()
+	b, _ := brokertest.Start(t, store, brokertest.Options{OfflineRetryInterval: time.Millisecond})
+	topic := brokertest.CreateTopic(t, b, "orders", 1, nil)
+	full := errors.New("the disk is full")
+	store.Creating(func(engine.LogSpec) error { return full })
+	answers, err := b.CreatePartitions(t.Context(), []broker.PartitionsSpec{{Name: "orders", Count: 3}}, false)
+	if err != nil || !errors.Is(answers[0], broker.ErrLogOffline) || !errors.Is(answers[0], full) {
+		t.Errorf("the partitions are answered with %v, %v", answers, err)
+	}
+	if _, err := produce(t, b, "orders"); err != nil {
+		t.Errorf("to the partition that was there: %v", err)
+	}
+	altered, err := b.AlterConfigs(t.Context(), []meta.ConfigAlteration{{Scope: meta.ConfigOfTopic, Topic: topic.ID,
+		Changes: []meta.ConfigChange{{Name: "segment.bytes", Op: meta.ConfigSet, Value: "2097152"}}}}, false)
+	if err != nil || altered[0] != nil {
+		t.Errorf("the configuration is answered with %v, %v", altered, err)
+	}
+	store.Creating(nil)
+	eventually(t, "all logs are there", func() bool { return b.OfflineLogs() == 0 })
+	grown, _ := b.Image().Topic("orders")
+	for i := range grown.Partitions {
+		if config, err := store.Config(engine.LogID(grown.Partitions[i].LogID)); err != nil || config.SegmentBytes != 2097152 {
+			t.Errorf("log %d is configured as %+v, %v", i, config, err)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func TestRestartsAnywhereLeadToTheSameImage(t *testing.T) {
 }
 
 func drawCommand(r *rapid.T, source *rand.ChaCha8, image *meta.Image, n int) meta.Command {
-	switch rapid.IntRange(0, 4).Draw(r, "kind") {
+	switch rapid.IntRange(0, 6).Draw(r, "kind") {
 	case 0:
 		return meta.StartBroker{ID: 1, Host: "h", Port: int32(n), LogsEpochMax: rapid.Int32Range(-1, 9).Draw(r, "logs epoch")}
 	case 1, 2:
@@ -80,6 +80,24 @@ func drawCommand(r *rapid.T, source *rand.ChaCha8, image *meta.Image, n int) met
 			}
 		}
 		return remove
+	case 4:
+		alter := meta.AlterConfigs{Resources: []meta.ConfigAlteration{{Scope: meta.ConfigOfBroker, Broker: rapid.Int32Range(meta.EveryBroker, 1).Draw(r, "broker"),
+			Changes: []meta.ConfigChange{{Name: "log.retention.ms", Op: meta.ConfigOp(rapid.IntRange(0, 1).Draw(r, "op")), Value: fmt.Sprint(n)}}}}}
+		for topic := range image.Topics() {
+			alter.Resources = append(alter.Resources, meta.ConfigAlteration{Scope: meta.ConfigOfTopic, Topic: topic.ID,
+				Changes: []meta.ConfigChange{{Name: "cleanup.policy", Op: meta.ConfigAppend, Value: fmt.Sprint(n), Base: "delete"}}})
+		}
+		return alter
+	case 5:
+		var more meta.CreatePartitions
+		for topic := range image.Topics() {
+			asked := meta.MorePartitions{Topic: topic.ID, Count: rapid.Int32Range(1, 6).Draw(r, "count")}
+			if err := asked.Draw(source, len(topic.Partitions)); err != nil {
+				r.Fatal(err)
+			}
+			more.Topics = append(more.Topics, asked)
+		}
+		return more
 	}
 	if broker, ok := image.Broker(1); ok {
 		return meta.AllocateProducerIDs{Broker: 1, BrokerEpoch: broker.Epoch}
