@@ -237,7 +237,7 @@ func (p *Pool) takeLocked(order int) *Buffer {
 	size := pageBytes << order
 	b.page, b.order = page, order
 	b.memory = p.arena.bytes[page<<pageShift:][:size:size]
-	b.references.Store(1)
+	b.begin()
 	p.inUseBytes.Add(int64(size))
 	return b
 }

@@ -106,7 +106,7 @@ func TestMisuseOfAReleasedBufferPanics(t *testing.T) {
 		b.Release()
 		next := p.TryGet(1) // the same memory, and not the same header
 		mustPanic(t, name+" of a released buffer", func() { misuse(b) })
-		if next.references.Load() != 1 {
+		if references(next.state.Load()) != 1 {
 			t.Errorf("%s of a dead buffer reached the next owner", name)
 		}
 		next.Release()
