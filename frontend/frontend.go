@@ -100,8 +100,31 @@ type Turn interface {
 // Reply is the bytes of one answer, written in order with writev.
 type Reply struct {
 	// Parts are written one after another; the connection does not change
-	// them. Their memory stays as it is until Release is called.
+	// them. Their memory stays as it is until Release is called, or Loan.Return.
 	Parts [][]byte
 	// Release gives the memory back; nil when there is nothing to give back.
 	Release func()
+	// Loan, when not nil, lets the connection do without the memory of Parts while
+	// its peer does not read. A connection that never waits may ignore it.
+	Loan Loan
+}
+
+// Loan is memory that a reply can do without between two writes: what it says lies
+// elsewhere too, so that a peer who does not read need not keep it from everybody else. Its
+// methods are called by the one that writes the reply, one at a time, from
+// Turn.Complete until Reply.Release.
+//
+//	lent (all) ──Return──▶ returned ──Lend──▶ lent (some) ──Return──▶ …
+//	                        ▲     │
+//	                        └──0──┘ wait for ready
+type Loan interface {
+	// Return gives the memory of Parts back. The parts keep their lengths; their
+	// bytes may not be looked at until Lend has brought them again.
+	Return()
+	// Lend puts parts from first on back into Reply.Parts, at other addresses
+	// maybe, and returns how many: those that are in memory, up to bytesMax, or one
+	// that is larger. 0 says that the first one has to be fetched; ready is called once, by any goroutine,
+	// when it is worth to call Lend again. The error is that it cannot be had any
+	// more: the reply cannot be finished, and the connection has to end.
+	Lend(first, bytesMax int, ready func()) (count int, err error)
 }

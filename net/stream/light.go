@@ -274,7 +274,7 @@ func (l *Light) admit() error {
 func (l *Light) flush() (heavy bool) {
 	c := l.connection
 	for !c.closed.Load() {
-		parts, count := c.writer.list(l.scratch.parts[:0])
+		parts, count := c.writer.list(l.scratch.parts[:0], true)
 		l.scratch.parts = parts
 		if count > 0 {
 			if !l.write(parts, count) {

@@ -28,6 +28,8 @@ type writer struct {
 	// the view of it that net.Buffers consumes. Fields, so that neither escapes anew.
 	parts   [][]byte
 	buffers net.Buffers
+	// lent writes a reply that can do without its memory while the peer does not read.
+	lent lentWrite
 }
 
 // run writes replies in order until the connection closes.
@@ -44,6 +46,16 @@ func (w *writer) run() {
 		head := c.turns.first()
 		if head == nil {
 			w.sleepIdle()
+			continue
+		}
+		if head.state.Load() == turnDone {
+			if head.reply.Loan != nil { // gather left it alone
+				err := w.lent.write(w, head)
+				w.finish(1, err)
+				if err != nil {
+					c.Close(err)
+				}
+			}
 			continue
 		}
 		if onTurn := head.onTurn; onTurn != nil {
@@ -72,18 +84,19 @@ func (w *writer) sleepIdle() {
 	<-c.writerWake
 }
 
-// gather lists the parts of the replies that are ready at the head, in order,
-// and returns the number of turns that they belong to. The turns stay queued.
+// gather lists the parts of the replies that are ready at the head, in order, up to one
+// with a loan, and returns the number of turns that they belong to. The turns stay queued.
 func (w *writer) gather() (count int) {
-	w.parts, count = w.list(w.parts[:0])
+	w.parts, count = w.list(w.parts[:0], false)
 	return count
 }
 
-// list is gather into a list of the caller's.
-func (w *writer) list(parts [][]byte) (list [][]byte, count int) {
+// list is gather into a list of the caller's. A loop takes replies with loans as they
+// are: what its socket does not take at once makes the connection heavy.
+func (w *writer) list(parts [][]byte, lent bool) (list [][]byte, count int) {
 	bytes, sent := 0, w.sentBytes
 	for t := w.connection.turns.first(); t != nil; t = t.next.Load() {
-		if count == batchTurnsMax || bytes >= batchBytesMax || t.state.Load() != turnDone {
+		if count == batchTurnsMax || bytes >= batchBytesMax || t.state.Load() != turnDone || t.reply.Loan != nil && !lent {
 			break
 		}
 		for _, part := range t.reply.Parts {
@@ -99,8 +112,7 @@ func (w *writer) list(parts [][]byte) (list [][]byte, count int) {
 	return parts, count
 }
 
-// write writes what gather listed, gives the replies' memory back, whether the
-// write succeeded or not, and takes the count turns from the queue.
+// write writes what gather listed and finishes the count turns.
 func (w *writer) write(count int) error {
 	c := w.connection
 	metrics := c.listener.options.Metrics
@@ -117,22 +129,33 @@ func (w *writer) write(count int) error {
 		}
 	}
 	c.progress.writes.Add(1) // even: done
+	w.finish(count, err)
+	return err
+}
+
+// finish counts the first count replies, whether their write succeeded or not, and settles them.
+func (w *writer) finish(count int, err error) {
+	c := w.connection
+	metrics := c.listener.options.Metrics
 	metrics.Writes.Add(1)
 	if err == nil {
 		metrics.Replies.Add(int64(count))
 	}
 	w.settle(count)
-	return err
 }
 
 // settle gives the memory of the first count replies back and takes their turns from
 // the queue.
 func (w *writer) settle(count int) {
 	c := w.connection
-	w.sentBytes = 0
 	var requestBytes int64
 	for range count {
 		t := c.turns.take()
+		if w.sentBytes > 0 {
+			for _, part := range t.reply.Parts {
+				w.sentBytes -= min(w.sentBytes, len(part))
+			}
+		}
 		requestBytes += t.requestBytes
 		t.onTurn = nil // completed before its turn came
 		t.releaseReply()
