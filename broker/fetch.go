@@ -59,6 +59,7 @@ type Fetch struct {
 	broker   *Broker
 	read     engine.Read
 	partOf   []int       // of each part of read, its place in Parts
+	readOf   []int       // of each of Parts, its place in read, or -1
 	started  atomic.Bool // read is handed to the engine
 	answered func(*engine.Read)
 }
@@ -92,11 +93,32 @@ func (f *Fetch) Release() {
 	for i := range f.read.Parts {
 		f.read.Parts[i].Log = nil
 	}
-	f.Parts, f.partOf = f.Parts[:0], f.partOf[:0]
+	f.Parts, f.partOf, f.readOf = f.Parts[:0], f.partOf[:0], f.readOf[:0]
 	f.BytesMax, f.BytesMin, f.Wait = 0, 0, 0
 	f.Done, f.broker = nil, nil
 	f.read.Parts, f.read.Done = f.read.Parts[:0], nil
 	fetches.Put(f)
+}
+
+// Return gives the memory of all batches back before Release, of those before a slice for good: the
+// others may not be looked at until Lend has brought them again. Return, Lend and Release are
+// called by one goroutine at a time, after Done.
+func (f *Fetch) Return(part, slice int) { f.read.Return(f.readOf[part], slice) }
+
+// Lend brings slice number slice of Parts[part].Batches back after Return, and returns it: it may lie elsewhere than
+// before. nil says that it is not in memory any more, and has to be restored.
+func (f *Fetch) Lend(part, slice int) []byte {
+	at := f.readOf[part]
+	if !f.read.Lend(at, slice) {
+		return nil
+	}
+	return f.read.Parts[at].Batches[slice]
+}
+
+// Restore reads a slice that Lend did not find from disk again, and calls done once, by
+// another goroutine, which it must not block. Release is not called before.
+func (f *Fetch) Restore(part, slice int, done func(error)) {
+	f.broker.engine.Restore(&f.read, f.readOf[part], slice, done)
 }
 
 // Start begins the fetch. It does not block, unless a part has a
@@ -106,6 +128,7 @@ func (f *Fetch) Start(ctx context.Context) {
 	for i := range f.Parts {
 		part := &f.Parts[i]
 		part.HighWatermark, part.LastStable, part.Start = -1, -1, -1
+		f.readOf = append(f.readOf, -1)
 		if part.Err != nil {
 			failed = true
 			continue
@@ -127,6 +150,7 @@ func (f *Fetch) Start(ctx context.Context) {
 		if part.Diverges {
 			read.BytesMax = 0
 		}
+		f.readOf[i] = len(f.partOf)
 		f.partOf = append(f.partOf, i)
 	}
 	if len(f.read.Parts) == 0 {

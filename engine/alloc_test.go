@@ -98,7 +98,7 @@ func appendAndTailRead(t *testing.T, journalBytes int64) {
 	read := &Read{Parts: make([]ReadPart, 1), Done: func(*Read) { answered = true }}
 	consume := func() {
 		part := &read.Parts[0]
-		*part = ReadPart{Log: r.log, Offset: r.log.Frontiers().HighWatermark - 30, BytesMax: 1 << 20, Batches: part.Batches}
+		*part = ReadPart{Log: r.log, Offset: r.log.Frontiers().HighWatermark - 30, BytesMax: 1 << 20, Batches: part.Batches, pieces: part.pieces}
 		read.BytesMax, read.BytesMin, answered = 1<<20, 1, false
 		r.step.Read(read)
 		until(func() bool { return answered })

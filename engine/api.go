@@ -164,6 +164,7 @@ type ReadPart struct {
 	Frontiers Frontiers
 	Err       error
 
+	pieces     []piece // where each of Batches lies; none of a Read that no engine answered
 	read       *Read
 	counted    int       // bytes known to be there while parked
 	prev, next *ReadPart // in the log's list of parked parts
@@ -183,8 +184,7 @@ type Read struct {
 	// Done is called exactly once, on the thread of one of the shards; it must not block.
 	Done func(*Read)
 
-	memory []*buffer.Buffer // what the slices live in
-	state  readState        // the shard's
+	state readState // the shard's; after Done what Return, Lend and Restore need
 }
 
 // LogStatus is what tools and metrics show of a log.
@@ -218,6 +218,12 @@ type API interface {
 	Read(read *Read)
 	// Cancel makes a parked Read answer now with what is there; harmless when it was answered.
 	Cancel(read *Read)
+
+	// Restore reads slice number slice of read.Parts[part].Batches from disk again, after Read.Lend has said
+	// that its memory was given up, and calls done once, on a shard's thread; it must not
+	// block. Then Lend finds it, or the error says why it never will. Read is not
+	// released before done is called.
+	Restore(read *Read, part, slice int, done func(error))
 
 	// Log returns an open log.
 	Log(id LogID) (*Log, bool)

@@ -115,7 +115,8 @@ func (r *readers) serve(j *job, c *coldRead) {
 		if !r.shard.owns(p.Log) {
 			continue // it has moved while the read waited: the client asks again
 		}
-		if !p.gatherTail(&c.left, &c.empty) {
+		restores := c.read.state.restores.file != nil
+		if !restores && !p.gatherTail(&c.left, &c.empty) {
 			continue
 		}
 		err := p.Log.readCold(j, p, c)
@@ -138,6 +139,9 @@ func (r *readers) serve(j *job, c *coldRead) {
 func (l *Log) readCold(j *job, p *ReadPart, c *coldRead) error {
 	limit := min(p.BytesMax, c.left)
 	want := plan.RoundUp(min(int64(limit)+2*int64(l.config.IndexIntervalBytes), coldBytesMax))
+	if c.read.state.restores.file != nil {
+		want = plan.RoundUp(int64(limit)) + plan.BlockBytes
+	}
 	for {
 		b, err := j.shard.reads.memory(j, c, want)
 		if err != nil {
@@ -161,8 +165,11 @@ func (l *Log) readCold(j *job, p *ReadPart, c *coldRead) error {
 
 // readColdInto is readCold with memory; need is 0, or what the first batch needs.
 func (l *Log) readColdInto(j *job, p *ReadPart, b *buffer.Buffer, limit int, first bool) (need int64, err error) {
+	if p.read.state.restores.file != nil {
+		return 0, l.readAgain(j, p, b)
+	}
 	offset := p.Offset
-	if _, err := p.available(); err != nil {
+	if _, err := p.available(); err != nil || l.passed(offset) {
 		return 0, err // closed, or deleted by retention, while the read waited
 	}
 	i := l.segmentAt(offset)
@@ -204,9 +211,15 @@ func (r *readers) memory(j *job, c *coldRead, want int64) (*buffer.Buffer, error
 		}
 		return nil, errNoMemory
 	}
+	spare := &r.shard.engine.spare
+	spare.hungry.Add(1)
+	defer spare.hungry.Add(-1)
 	for {
 		if b := pool.TryGet(int(want)); b != nil {
 			return b, nil
+		}
+		if spare.giveUp() {
+			continue
 		}
 		r.cold.hungry = append(r.cold.hungry, j)
 		if err := j.park(); err != nil {
@@ -237,11 +250,27 @@ func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, 
 		return 0, l.noteDamage(f, start+at, p.Offset, bad)
 	}
 	if to > at {
-		p.read.memory = append(p.read.memory, b.Retain())
-		p.Batches = append(p.Batches, data[at:to:to])
-		p.Bytes = int(to - at)
+		p.addCold(f, b, start, at, to)
 	}
 	return need, nil
+}
+
+// addCold appends the bytes [from, to) of b, which holds the segment f from position start on, a
+// piece at a time.
+func (p *ReadPart) addCold(f *segmentFile, b *buffer.Buffer, start, from, to int64) {
+	data := b.Bytes()
+	for from < to {
+		offset, end := record.Batch(data[from:]).BaseOffset(), from
+		for end < to {
+			size := int64(record.Batch(data[end:]).SizeBytes())
+			if end > from && end-from+size > pieceBytesMax {
+				break
+			}
+			end += size
+		}
+		p.add(piece{memory: b, from: int32(from), to: int32(end), cold: true, file: f, position: start + from, offset: offset})
+		from = end
+	}
 }
 
 // window is a piece of a segment in which a read looks for its batches.

@@ -35,6 +35,8 @@ type Engine struct {
 	// file system, so it concerns them all: no flush is believed any more (rule 13).
 	syncFailed atomic.Pointer[error]
 
+	spare spareReads // answers that wait for their consumers
+
 	done   chan struct{} // closed when the engine answers nothing any more
 	err    error         // why, once done is closed; nil after Close
 	rested chan struct{} // closed when every shard has ended
@@ -116,6 +118,7 @@ func (e *Engine) finish(s *shard, err error) {
 	}
 	if last {
 		e.registry.clear()
+		e.spare.close()
 		close(e.rested)
 	}
 }

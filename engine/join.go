@@ -144,7 +144,7 @@ func (g *leg) add(p *ReadPart) {
 		g.read.Parts = append(g.read.Parts, ReadPart{})
 	}
 	part := &g.read.Parts[n]
-	*part = ReadPart{Log: p.Log, Offset: p.Offset, BytesMax: p.BytesMax, Batches: part.Batches[:0]}
+	*part = ReadPart{Log: p.Log, Offset: p.Offset, BytesMax: p.BytesMax, Batches: part.Batches[:0], pieces: part.pieces[:0]}
 }
 
 // gatherNext asks the next leg for what it has.
@@ -265,13 +265,12 @@ func (x *joined) answer() {
 		for k, i := range g.parts {
 			from, to := &g.read.Parts[k], &read.Parts[i]
 			to.Batches = append(to.Batches[:0], from.Batches...)
+			to.pieces = append(to.pieces[:0], from.pieces...)
 			to.Bytes, to.Err, to.Frontiers = from.Bytes, from.Err, from.Frontiers
 			clear(from.Batches)
-			from.Batches = from.Batches[:0]
+			clear(from.pieces)
+			from.Batches, from.pieces = from.Batches[:0], from.pieces[:0]
 		}
-		read.memory = append(read.memory, g.read.memory...)
-		clear(g.read.memory)
-		g.read.memory = g.read.memory[:0]
 	}
 	x.lead.joins.retire(x)
 	read.Done(read)

@@ -108,6 +108,8 @@ type segmentFile struct {
 	writesDone    uint64         // writes that have completed
 	writesFlushed uint64         // those of them that a finished flush covers
 	pins          int            // jobs that use the file: it is neither closed, reused nor removed
+	leases        atomic.Int32   // pieces of answers that may have to be read again: it is not reused
+	revoked       bool           // they cannot be any more
 	gone          bool           // retention or truncation took it out of the log
 	indexed       bool           // in shard.indexes
 	index         *segment.Index // nil when it is not in memory

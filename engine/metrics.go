@@ -21,6 +21,7 @@ type counters struct {
 	indexBytes               atomic.Int64
 	filesOpen                atomic.Int64
 	waiting, parked          atomic.Int64
+	windowFrom               atomic.Int64 // on Options.Monotonic
 	tailReads, tailReadBytes atomic.Int64
 	coldReads, coldReadBytes atomic.Int64
 	corruptions              atomic.Int64
@@ -106,6 +107,10 @@ type Metrics struct {
 	FilesOpen       int64
 	WaitingAppends  int64 // that wait for memory, disk space, or room in the journal
 	ParkedReads     int64
+	// CacheWindow is how far back memory reaches: whatever was appended in the last CacheWindow is
+	// read from memory, of every log. A consumer that lags more may be read from disk. It is the least of all shards, begins
+	// at 0 when the engine starts, and grows with the time while nothing is evicted.
+	CacheWindow     time.Duration
 	TailReads       int64         // total parts served from memory
 	TailReadBytes   int64         // total
 	ColdReads       int64         // total parts served from disk
@@ -159,6 +164,9 @@ func (e *Engine) Metrics() Metrics {
 	for i, s := range e.shards {
 		sum.Shards[i] = s.counters.metrics(now)
 		sum.add(&sum.Shards[i])
+		if window := sum.Shards[i].CacheWindow; i == 0 || window < sum.CacheWindow {
+			sum.CacheWindow = window
+		}
 	}
 	return sum
 }
@@ -171,6 +179,7 @@ func (c *counters) metrics(now time.Duration) Metrics {
 	}
 	m := Metrics{
 		OldestUnflushed: oldest,
+		CacheWindow:     max(now-time.Duration(c.windowFrom.Load()), 0),
 		Appends:         c.appends.Load(), AppendBytes: c.appendBytes.Load(),
 		Writes: c.writes.Load(), WriteBytes: c.writeBytes.Load(), ShortWrites: c.shortWrites.Load(),
 		Flushes: c.flushes.Load(), FlushTime: time.Duration(c.flushNanos.Load()),

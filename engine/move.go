@@ -286,6 +286,7 @@ func (s *shard) adopt(m *moving) {
 		l.keepBlock(m.block)
 	}
 	s.keeper.dirty = true
+	s.tail.missesUntil(s.now) // its tail stayed behind
 	switch {
 	case s.err != nil:
 		l.fail(s.err)

@@ -21,6 +21,13 @@ type readState struct {
 	split bool   // its parts lie on several shards
 	call  bool   // of a leg: it waits for bytes and does not take them
 	fed   bool   // of a leg: the read has bytes already, so that no batch may exceed the bound
+
+	restores piece    // that is read again at its place, without a reference; see piece.go
+	again    *restore // of a read whose pieces are read again; kept for reuse
+
+	// In spareReads, under its lock.
+	spare                    bool
+	sparePrevious, spareNext *Read
 }
 
 // expire answers a read whose time is up, with what there is.
@@ -29,15 +36,11 @@ func (r *readState) expire(s *shard) { s.reads.gather(r.read) }
 // Release gives back the memory that the batches lie in. It is called once,
 // after Done, by any goroutine; the slices are gone with it.
 func (r *Read) Release() {
-	for i, b := range r.memory {
-		b.Release()
-		r.memory[i] = nil
+	if r.state.lead != nil {
+		r.state.lead.engine.spare.remove(r)
 	}
-	r.memory = r.memory[:0]
 	for i := range r.Parts {
-		part := &r.Parts[i]
-		clear(part.Batches)
-		part.Batches = part.Batches[:0]
+		r.Parts[i].release()
 	}
 }
 
@@ -89,11 +92,15 @@ func (r *readers) take(read *Read) {
 	state := &read.state
 	state.read, state.total = read, 0
 	state.parked.Store(0)
+	if state.restores.file != nil {
+		read.Parts[0].restart(read)
+		r.cold.push(&coldRead{read: read, left: read.BytesMax, empty: true})
+		return
+	}
 	refused := false
 	for i := range read.Parts {
 		p := &read.Parts[i]
-		p.read, p.parked, p.counted = read, false, 0
-		p.Batches, p.Bytes, p.Err = p.Batches[:0], 0, nil
+		p.restart(read)
 		count, err := p.available()
 		refused = refused || err != nil
 		p.counted = count
@@ -112,6 +119,12 @@ func (r *readers) take(read *Read) {
 		r.shard.counters.parked.Add(1)
 	}
 	r.shard.timers.set(&state.timer, state.deadline, state)
+}
+
+// restart readies a part to be answered.
+func (p *ReadPart) restart(read *Read) {
+	p.read, p.parked, p.counted = read, false, 0
+	p.Batches, p.pieces, p.Bytes, p.Err = p.Batches[:0], p.pieces[:0], 0, nil
 }
 
 // want is how many bytes make an answer.
@@ -180,10 +193,10 @@ func (p *ReadPart) available() (int, error) {
 	if l.closed != nil {
 		return 0, l.closed
 	}
-	if p.Offset < l.start || p.Offset > l.next.offset {
-		return 0, fmt.Errorf("%w: %d of %s, which has [%d, %d)", ErrOffsetOutOfRange, p.Offset, l.label, l.start, l.next.offset)
+	if p.Offset < l.startDurable || p.Offset > l.next.offset {
+		return 0, fmt.Errorf("%w: %d of %s, which has [%d, %d)", ErrOffsetOutOfRange, p.Offset, l.label, l.startDurable, l.next.offset)
 	}
-	if p.Offset >= l.highWatermark {
+	if p.Offset >= l.highWatermark || l.passed(p.Offset) {
 		return 0, nil
 	}
 	if err := l.damagedAt(p.Offset); err != nil {
@@ -197,8 +210,12 @@ func (p *ReadPart) available() (int, error) {
 	return bytes, nil
 }
 
+// passed says that a new start is above offset and not durable yet: until it is, and readers are told
+// of it, they get neither records, which may be gone from the log already, nor an error.
+func (l *Log) passed(offset int64) bool { return offset < l.start }
+
 // walkTail calls visit with the file ranges of chunks that hold the batches from
-// offset on, below the high watermark and within limit bytes; first lets one
+// offset on, below the high watermark and within limit bytes, a piece at a time; first lets one
 // batch exceed the limit. REQUIRES: offset is in the tail and below the high watermark.
 func (l *Log) walkTail(offset int64, limit int, first bool, visit func(c *chunk, from, to int64)) {
 	held := l.tail.held()
@@ -216,6 +233,10 @@ func (l *Log) walkTail(offset int64, limit int, first bool, visit func(c *chunk,
 			if batch.LastOffset() >= l.highWatermark || taken+size > limit && !(first && taken == 0) {
 				more = false
 				break
+			}
+			if to > from && to-from+int64(size) > pieceBytesMax {
+				visit(c, from, to)
+				from = to
 			}
 			taken += size
 			to += int64(size)
@@ -272,18 +293,19 @@ func (r *readers) gather(read *Read) {
 // take, empty whether it has nothing yet; cold says that the part lies behind the tail.
 func (p *ReadPart) gatherTail(left *int, empty *bool) (cold bool) {
 	l := p.Log
-	p.Batches, p.Bytes = p.Batches[:0], 0
+	p.Batches, p.pieces, p.Bytes = p.Batches[:0], p.pieces[:0], 0
 	_, p.Err = p.available()
-	if p.Err != nil || p.Offset >= l.highWatermark || *left <= 0 && !*empty {
+	if p.Err != nil || p.Offset >= l.highWatermark || l.passed(p.Offset) || *left <= 0 && !*empty {
 		return false
 	}
 	if p.Offset < l.tail.startOffset(l) {
 		return true
 	}
 	l.walkTail(p.Offset, min(p.BytesMax, *left), *empty, func(c *chunk, from, to int64) {
-		p.read.memory = append(p.read.memory, c.buffer.Retain())
-		p.Batches = append(p.Batches, c.at(from, to))
-		p.Bytes += int(to - from)
+		p.add(piece{
+			memory: c.buffer, from: int32(from - c.start), to: int32(to - c.start),
+			file: c.segment, position: from, offset: record.Batch(c.at(from, to)).BaseOffset(),
+		})
 	})
 	p.took(left, empty)
 	counters := &l.shard.counters

@@ -119,6 +119,7 @@ func (l *Log) deleteSegments(j *job, n int, start int64) error {
 	if err := l.writeManifest(j); err != nil {
 		l.start = before
 		l.segments = append(gone, l.segments...)
+		l.shard.reads.wake(l) // who asked below the new start meanwhile
 		return err
 	}
 	l.shard.counters.segmentsDeleted.Add(int64(n))
@@ -168,9 +169,13 @@ func (l *Log) startMoved() {
 // space of this log, or removes it slowly. What it holds has lower offsets than
 // anything that will be written over it, so a scan cannot take it for the log's.
 func (l *Log) recycle(j *job, f *segmentFile) error {
+	if err := l.awaitLeases(j, f); err != nil {
+		return err
+	}
 	if err := j.until(func() bool { return f.pins == 0 }); err != nil {
 		return err
 	}
+	f.revoked = true
 	l.shard.indexes.forget(f)
 	if err := l.removeIndexFiles(j, f.BaseOffset); err != nil {
 		return err
@@ -194,6 +199,22 @@ func (l *Log) recycle(j *job, f *segmentFile) error {
 		return err
 	}
 	l.shard.keeper.removeFile(l.shard, f.path(), f.prepared, time.Duration(l.config.FileDeleteMillis)*time.Millisecond)
+	return nil
+}
+
+// leaseLook is how often a job that waits for leases looks at them: connections give them
+// up without telling the shard, because it hardly ever waits.
+const leaseLook = 50 * time.Millisecond
+
+// awaitLeases waits for the answers that may have to read f again, for file.delete.delay.ms at
+// most, or until the log is about to close or leave: whoever needs it after that loses its connection.
+func (l *Log) awaitLeases(j *job, f *segmentFile) error {
+	deadline := l.shard.now + time.Duration(l.config.FileDeleteMillis)*time.Millisecond
+	for f.leases.Load() > 0 && l.shard.now < deadline && l.usable() == nil && !l.leaving && !l.shard.closing {
+		if err := j.sleep(leaseLook); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -250,6 +271,7 @@ func (l *Log) advanceStart(j *job, offset int64) error {
 		if !isShortage(err) && !isClosed(err) {
 			l.fail(err)
 		}
+		l.shard.reads.wake(l)
 		return err
 	}
 	l.startMoved()

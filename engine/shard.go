@@ -118,6 +118,7 @@ func (s *shard) openDisk() error {
 	s.disk, s.info = d, d.Info()
 	s.inbox.wake = d.Wake
 	s.now, s.nowMillis = s.options.Monotonic(), s.options.NowMillis()
+	s.tail.missesUntil(s.now) // what came before this start is in no memory
 	return nil
 }
 

@@ -248,7 +248,7 @@ func TestSplittingAllocatesNothing(t *testing.T) {
 	read := &Read{Parts: make([]ReadPart, len(logs)), Done: func(*Read) { answered = true }}
 	consume := func() {
 		for i, l := range logs {
-			read.Parts[i] = ReadPart{Log: l, Offset: l.Frontiers().HighWatermark - 30, BytesMax: 1 << 20, Batches: read.Parts[i].Batches}
+			read.Parts[i] = ReadPart{Log: l, Offset: l.Frontiers().HighWatermark - 30, BytesMax: 1 << 20, Batches: read.Parts[i].Batches, pieces: read.Parts[i].pieces}
 		}
 		read.BytesMax, read.BytesMin, answered = 8<<20, 1, false
 		r.step.Read(read)

@@ -32,7 +32,8 @@ type chunk struct {
 
 	next *chunk // of the log
 
-	clean                    bool // below evictable, and in the list of tailCache
+	clean                    bool          // below evictable, and in the list of tailCache
+	cleanedAt                time.Duration // since when; the list is in this order
 	cleanPrevious, cleanNext *chunk
 }
 
@@ -258,9 +259,18 @@ func (t *tailCache) evict() bool {
 	if c == l.tail.last() && c.dataEnd%plan.BlockBytes != 0 && c.segment == l.active && l.usable() == nil {
 		l.keepBlock(c.at(plan.RoundDown(c.dataEnd), c.dataEnd))
 	}
-	t.drop(c)
 	t.shard.counters.evictions.Add(1)
+	t.missesUntil(c.cleanedAt)
+	t.drop(c)
 	return true
+}
+
+// missesUntil notes that what was appended at the time at, or before, may be in memory no
+// more: the cache window begins there. Eviction goes by when chunks became clean, over
+// all logs of the shard, so what came later is still held, of every log.
+func (t *tailCache) missesUntil(at time.Duration) {
+	counter := &t.shard.counters.windowFrom
+	counter.Store(max(counter.Load(), int64(at)))
 }
 
 // keepBlock makes a chunk of the block in which the log ends, of which content
@@ -335,7 +345,7 @@ func (t *tailCache) makeClean(c *chunk) {
 	if c.clean || c.buffer == nil {
 		return
 	}
-	c.clean = true
+	c.clean, c.cleanedAt = true, t.shard.now
 	t.released = true
 	c.cleanPrevious = t.newest
 	if t.newest == nil {

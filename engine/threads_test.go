@@ -137,7 +137,7 @@ func consumeAll(e *Engine, logs []*Log, batches int) error {
 	}
 	for left := batches * len(logs); left > 0; {
 		for i, l := range logs {
-			read.Parts[i] = ReadPart{Log: l, Offset: offsets[i], BytesMax: 64 << 10, Batches: read.Parts[i].Batches}
+			read.Parts[i] = ReadPart{Log: l, Offset: offsets[i], BytesMax: 64 << 10, Batches: read.Parts[i].Batches, pieces: read.Parts[i].pieces}
 		}
 		read.BytesMax, read.BytesMin, read.Wait = 256<<10, 1, 20*time.Millisecond
 		e.Read(read)

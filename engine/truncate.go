@@ -125,6 +125,7 @@ func (l *Log) cutFiles(j *job) error {
 	f.Bytes, f.NextOffset = end.position, end.offset
 	f.MaxTimestamp, f.MaxTimestampOffset = f.index.MaxTimestamp, f.index.MaxTimestampOffset
 	l.tail.drop(l)
+	l.shard.tail.missesUntil(l.shard.now)
 	l.writes.ends = deque[mark]{}
 	l.setEnd(end)
 	l.cutEpochs(end.offset)

@@ -118,9 +118,10 @@ type Reply struct {
 //	                        ▲     │
 //	                        └──0──┘ wait for ready
 type Loan interface {
-	// Return gives the memory of Parts back. The parts keep their lengths; their
-	// bytes may not be looked at until Lend has brought them again.
-	Return()
+	// Return gives the memory of Parts back. Those below first are written and will not be
+	// asked for again; the others keep their lengths, but their bytes may not be looked at
+	// until Lend has brought them again.
+	Return(first int)
 	// Lend puts parts from first on back into Reply.Parts, at other addresses
 	// maybe, and returns how many: those that are in memory, up to bytesMax, or one
 	// that is larger. 0 says that the first one has to be fetched; ready is called once, by any goroutine,

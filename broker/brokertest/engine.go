@@ -93,6 +93,9 @@ func (e *Engine) Cancel(read *engine.Read) {
 	}
 }
 
+// Restore implements engine.API: batches stay in memory, so nothing has to be restored.
+func (e *Engine) Restore(_ *engine.Read, _, _ int, done func(error)) { go done(nil) }
+
 // takeReadyLocked takes the parked reads that have something to answer.
 func (e *Engine) takeReadyLocked() (ready []*engine.Read) {
 	e.parked = slices.DeleteFunc(e.parked, func(read *engine.Read) bool {

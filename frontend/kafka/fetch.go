@@ -23,7 +23,7 @@ package kafka
 // The answer is written from the engine's memory: the encoder's own bytes with
 // slices of batches cut in between, none of them copied. The request starts when
 // its turn in the order of replies has come, so that memory is taken only when
-// it can leave.
+// it can leave; a client that does not read it costs none (loan.go).
 
 import (
 	"encoding/binary"
@@ -251,7 +251,7 @@ func (c *fetchCall) onDone(*broker.Fetch) {
 	}
 	out := newReply(int16(kmsg.Fetch), c.correlationID, c.flexible)
 	c.encode(out)
-	out.send(c.turn, c.written)
+	out.sendLent(c.turn, c.fetch, c.written)
 }
 
 // checkParts takes back what this version's client could not read, and counts errors.
@@ -310,7 +310,7 @@ func (c *fetchCall) encode(out *reply) {
 			if c.omits(at) {
 				continue
 			}
-			c.encodePart(out, &c.fetch.Parts[at], &moved)
+			c.encodePart(out, at, &moved)
 		}
 		out.buf = appendNoTags(out.buf, c.flexible)
 	}
@@ -319,7 +319,8 @@ func (c *fetchCall) encode(out *reply) {
 	}
 }
 
-func (c *fetchCall) encodePart(out *reply, part *broker.FetchPart, moved *leadersNamed) {
+func (c *fetchCall) encodePart(out *reply, at int, moved *leadersNamed) {
+	part := &c.fetch.Parts[at]
 	number := code(part.Err)
 	dst := kbin.AppendInt32(out.buf, part.Partition)
 	dst = kbin.AppendInt16(dst, number)
@@ -334,8 +335,8 @@ func (c *fetchCall) encodePart(out *reply, part *broker.FetchPart, moved *leader
 	}
 	dst = appendBytesLen(dst, part.Bytes, c.flexible)
 	out.buf = dst
-	for _, batch := range part.Batches {
-		out.cut(batch)
+	for i, slice := range part.Batches {
+		out.cut(slice, at, i)
 	}
 	if !c.flexible {
 		return

@@ -72,7 +72,7 @@ func (l *lentWrite) lend() bool {
 	if l.part < l.end {
 		return true
 	}
-	l.reply.Loan.Return()
+	l.reply.Loan.Return(l.part)
 	var count int
 	count, l.err = l.reply.Loan.Lend(l.part, batchBytesMax, l.ready)
 	l.end = l.part + count
@@ -81,7 +81,7 @@ func (l *lentWrite) lend() bool {
 
 // giveBack returns the memory: the peer has to be waited for.
 func (l *lentWrite) giveBack() {
-	l.reply.Loan.Return()
+	l.reply.Loan.Return(l.part)
 	l.end = l.part
 }
 

@@ -49,7 +49,7 @@ func (b *library) reply() frontend.Reply {
 	return frontend.Reply{Parts: b.parts, Release: func() { close(b.released) }, Loan: b}
 }
 
-func (b *library) Return() {
+func (b *library) Return(int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, part := range b.parts {
