@@ -1,397 +1,274 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
 	"ringlog/buffer"
 	"ringlog/engine/disk"
 	"ringlog/engine/plan"
-	"ringlog/record"
 )
 
 const (
-	// coldJobsMax bounds the reads from disk under way; the others wait in order.
-	coldJobsMax = 16
-	// coldBytesMax bounds what one part takes from disk at a time: enough for the
-	// device's full rate, little enough that many laggards fit into memory.
+	// coldWorkersMax bounds the reads that are served from disk at a time; the others wait in order.
+	coldWorkersMax = 16
+	// coldDepthBytes bounds what a shard has in flight of them, one read larger than
+	// that alone: eight pieces are what the device needs for its full rate, and more would
+	// only stand in front of appends and their flushes.
+	coldDepthBytes = 8 * plan.PieceBytes
+	// coldBytesMax bounds what is read from disk at a time, and what one part takes so: enough for
+	// the device's full rate, little enough that many laggards fit into memory.
 	coldBytesMax = 1 << 20
 	// coldShare is the share of the cold memory, one part in so many, up to which a
 	// read goes on taking more once it has something.
 	coldShare = 4
 )
 
-// errNoMemory is returned to a read that has something already when there is no
-// memory for more: it is answered with what it has.
-var errNoMemory = errors.New("engine: no memory for another part of a read")
-
-// coldRead is a read one of whose parts lies behind the tail.
+// coldRead is what the shard keeps of a read one of whose parts lies behind the tail.
 type coldRead struct {
-	read  *Read
 	part  int // the first part that is not served yet
 	left  int // bytes that the read may still take
 	empty bool
 	held  int64 // bytes of the cold memory that its batches lie in
-	next  *coldRead
+	next  *Read // in the queue
 }
 
-// coldQueue is the reads that wait for a job, and the number of jobs. What is
+// coldQueue is the reads that wait for the disk, and who serves them. What is
 // read never enters the tail cache, so that a consumer that lags by days cannot
 // push one at the tail onto the disk.
 type coldQueue struct {
-	head, tail *coldRead
-	running    []*coldRead
+	head, tail *Read
+	workers    []*coldWorker
+	idle       []*coldWorker
 	hungry     []*job // wait for memory
+	deep       []*job // wait for room in flight
+	inFlight   int64  // bytes
+	streams    streams
 }
 
-func (q *coldQueue) push(c *coldRead) {
+// coldWorker serves one read at a time, or reads ahead. Its job stays when there is nothing to do,
+// so that a fetch behind the tail allocates nothing.
+type coldWorker struct {
+	readers *readers
+	job     *job
+	read    *Read   // that it serves
+	stream  *stream // that it reads ahead for
+}
+
+func (q *coldQueue) push(read *Read) {
+	read.state.cold.next = nil
 	if q.tail == nil {
-		q.head = c
+		q.head = read
 	} else {
-		q.tail.next = c
+		q.tail.state.cold.next = read
 	}
-	q.tail = c
+	q.tail = read
 }
 
-// startCold starts jobs for waiting reads, up to the bound.
+func (q *coldQueue) pop() *Read {
+	read := q.head
+	if read != nil {
+		if q.head = read.state.cold.next; q.head == nil {
+			q.tail = nil
+		}
+		read.state.cold.next = nil
+	}
+	return read
+}
+
+// startCold gives waiting reads, and after them streams, to workers.
 func (r *readers) startCold() {
 	q := &r.cold
 	if r.released {
 		r.released = false
-		for i, j := range q.hungry {
-			q.hungry[i] = nil
-			r.shard.wakeJob(j)
-		}
-		q.hungry = q.hungry[:0]
+		q.hungry = r.wakeAll(q.hungry)
 	}
-	for q.head != nil && len(q.running) < coldJobsMax {
-		c := q.head
-		if q.head = c.next; q.head == nil {
-			q.tail = nil
+	for q.head != nil || q.streams.wanted() {
+		w := r.freeWorker()
+		if w == nil {
+			return
 		}
-		q.running = append(q.running, c)
-		r.shard.start("cold read", func(j *job) {
-			r.serve(j, c)
-			r.finish(c)
-		})
+		if !w.take() {
+			q.idle = append(q.idle, w)
+			return
+		}
+		r.shard.wakeJob(w.job)
 	}
 }
 
-// finish answers a cold read, unless the shard's end has.
-func (r *readers) finish(c *coldRead) {
-	for i, other := range r.cold.running {
-		if other == c {
-			r.cold.running = append(r.cold.running[:i], r.cold.running[i+1:]...)
-			r.done(c.read)
-			return
+func (r *readers) wakeAll(jobs []*job) []*job {
+	for i, j := range jobs {
+		jobs[i] = nil
+		r.shard.wakeJob(j)
+	}
+	return jobs[:0]
+}
+
+// freeWorker returns a worker without work, or nil.
+func (r *readers) freeWorker() *coldWorker {
+	q := &r.cold
+	if n := len(q.idle); n > 0 {
+		w := q.idle[n-1]
+		q.idle = q.idle[:n-1]
+		return w
+	}
+	if len(q.workers) == coldWorkersMax {
+		return nil
+	}
+	w := &coldWorker{readers: r}
+	q.workers = append(q.workers, w)
+	w.job = r.shard.start("cold read", w.run)
+	return w
+}
+
+// take gives the worker what is to be done next; false when there is nothing.
+func (w *coldWorker) take() bool {
+	q := &w.readers.cold
+	if w.read = q.pop(); w.read == nil {
+		w.stream = q.streams.popWanted()
+	}
+	return w.read != nil || w.stream != nil
+}
+
+// run serves until the shard ends.
+func (w *coldWorker) run(j *job) {
+	for {
+		switch {
+		case w.read != nil:
+			w.serve()
+		case w.stream != nil:
+			w.readAhead(w.stream)
+			w.stream = nil
+		}
+		if j.abandoned {
+			return // what it served is answered by the queue's end
+		}
+		if w.take() {
+			continue
+		}
+		w.readers.cold.idle = append(w.readers.cold.idle, w)
+		for w.read == nil && w.stream == nil {
+			if j.park() != nil {
+				return
+			}
 		}
 	}
 }
 
 // end answers all cold reads with ErrClosed.
 func (q *coldQueue) end(r *readers) {
-	for ; q.head != nil; q.head = q.head.next {
-		q.running = append(q.running, q.head)
+	q.streams.end()
+	var left []*Read
+	for _, w := range q.workers {
+		if w.read != nil {
+			left = append(left, w.read)
+			w.read = nil
+		}
 	}
-	q.tail = nil
-	running := q.running
-	q.running = nil
-	for _, c := range running {
-		for i := c.part; i < len(c.read.Parts); i++ {
-			if p := &c.read.Parts[i]; p.Err == nil {
+	for read := q.pop(); read != nil; read = q.pop() {
+		left = append(left, read)
+	}
+	q.workers, q.idle = nil, nil
+	for _, read := range left {
+		for i := read.state.cold.part; i < len(read.Parts); i++ {
+			if p := &read.Parts[i]; p.Err == nil {
 				p.Err = ErrClosed
 			}
 		}
-		r.done(c.read)
+		r.done(read)
 	}
 }
 
-// serve fills the parts from c.part on, in order. Only a read that has nothing yet
-// waits for memory: what the others hold is given back when they are answered,
-// so readers that wait for each other, or one for itself, would wait for ever.
-func (r *readers) serve(j *job, c *coldRead) {
-	for ; c.part < len(c.read.Parts); c.part++ {
-		p := &c.read.Parts[c.part]
+// serve fills the parts of the worker's read in order, up to the end, and answers it; or up to one that
+// came from disk, when others wait: then it goes behind them.
+func (w *coldWorker) serve() {
+	r, read := w.readers, w.read
+	c := &read.state.cold
+	for c.part < len(read.Parts) {
+		p := &read.Parts[c.part]
 		if !r.shard.owns(p.Log) {
+			c.part++
 			continue // it has moved while the read waited: the client asks again
 		}
-		restores := c.read.state.restores.file != nil
-		if !restores && !p.gatherTail(&c.left, &c.empty) {
+		if !read.restores() && !p.gatherTail(&c.left, &c.empty) {
+			c.part++
 			continue
 		}
-		err := p.Log.readCold(j, p, c)
-		if j.abandoned {
+		p.Err = w.readPart(p)
+		if w.job.abandoned {
 			return
 		}
-		if errors.Is(err, errNoMemory) || errors.Is(err, errMoved) {
-			continue // no bytes and no error: the client asks again
-		}
-		p.Err = err
+		c.part++
 		p.took(&c.left, &c.empty)
 		r.shard.counters.coldReads.Add(1)
 		r.shard.counters.coldReadBytes.Add(int64(p.Bytes))
-	}
-}
-
-// readCold fills p, a part of c, from disk with up to what both may take; one batch
-// may exceed that when c has nothing yet. While it waits for memory it holds nothing of
-// the log.
-func (l *Log) readCold(j *job, p *ReadPart, c *coldRead) error {
-	limit := min(p.BytesMax, c.left)
-	want := plan.RoundUp(min(int64(limit)+2*int64(l.config.IndexIntervalBytes), coldBytesMax))
-	if c.read.state.restores.file != nil {
-		want = plan.RoundUp(int64(limit)) + plan.BlockBytes
-	}
-	for {
-		b, err := j.shard.reads.memory(j, c, want)
-		if err != nil {
-			return err
+		if c.part < len(read.Parts) && r.cold.head != nil {
+			w.read = nil
+			r.cold.push(read)
+			return
 		}
-		if !j.shard.owns(l) {
-			b.Release()
-			return errMoved
-		}
-		need, err := l.readColdInto(j, p, b, limit, c.empty)
-		if p.Bytes > 0 {
-			c.held += int64(len(b.Bytes()))
-		}
-		b.Release()
-		if need <= want || err != nil {
-			return err
-		}
-		want = need
 	}
-}
-
-// readColdInto is readCold with memory; need is 0, or what the first batch needs.
-func (l *Log) readColdInto(j *job, p *ReadPart, b *buffer.Buffer, limit int, first bool) (need int64, err error) {
-	if p.read.state.restores.file != nil {
-		return 0, l.readAgain(j, p, b)
-	}
-	offset := p.Offset
-	if _, err := p.available(); err != nil || l.passed(offset) {
-		return 0, err // closed, or deleted by retention, while the read waited
-	}
-	i := l.segmentAt(offset)
-	for offset >= l.segments[i].NextOffset && i+1 < len(l.segments) {
-		i++ // a gap between segments: the next batch is the one
-	}
-	f := l.segments[i]
-	l.jobs++
-	f.pins++
-	defer func() {
-		l.jobs--
-		f.pins--
-	}()
-	x, err := l.indexOf(j, f)
-	if err != nil {
-		return 0, err
-	}
-	if err := l.shard.files.open(j, f); err != nil {
-		return 0, err
-	}
-	position, base := x.Find(offset)
-	return l.readColdAt(j, p, f, b, mark{segment: f, position: position, offset: base}, limit, first)
+	w.read = nil
+	r.done(read)
 }
 
 // memory gets a buffer of the cold pool, waiting until there is one. A read that has
 // something already does not wait (errNoMemory), gets nothing before those who do,
-// and no more than its share.
-func (r *readers) memory(j *job, c *coldRead, want int64) (*buffer.Buffer, error) {
-	pool := r.shard.options.Cold
+// and no more than its share: what others hold is given back when they are answered, so
+// readers that wait for each other, or one for itself, would wait for ever. Before anybody
+// waits, answers give up what can be read again, and streams what was read ahead.
+func (w *coldWorker) memory(c *coldRead, want int64) (*buffer.Buffer, error) {
+	r := w.readers
+	pool, q, spare := r.shard.options.Cold, &r.cold, &r.shard.engine.spare
 	if want > int64(pool.MaxBytes()) {
 		return nil, fmt.Errorf("%w: a batch of %d bytes", buffer.ErrTooLarge, want)
 	}
-	if !c.empty {
-		if len(r.cold.hungry) > 0 || c.held+want > pool.LimitBytes()/coldShare {
-			return nil, errNoMemory
-		}
-		if b := pool.TryGet(int(want)); b != nil {
-			return b, nil
-		}
+	if !c.empty && c.held+want > pool.LimitBytes()/coldShare {
 		return nil, errNoMemory
 	}
-	spare := &r.shard.engine.spare
-	spare.hungry.Add(1)
-	defer spare.hungry.Add(-1)
-	for {
+	if len(q.hungry) == 0 {
 		if b := pool.TryGet(int(want)); b != nil {
 			return b, nil
 		}
-		if spare.giveUp() {
-			continue
+	}
+	if !c.empty {
+		return nil, errNoMemory
+	}
+	spare.hungry.Add(1)
+	defer spare.hungry.Add(-1)
+	for waited := false; ; waited = true {
+		for waited || len(q.hungry) == 0 {
+			if b := pool.TryGet(int(want)); b != nil {
+				return b, nil
+			}
+			if !spare.giveUp() && !q.streams.giveUp() {
+				break
+			}
 		}
-		r.cold.hungry = append(r.cold.hungry, j)
-		if err := j.park(); err != nil {
+		if !waited {
+			r.shard.counters.coldWaits.Add(1)
+		}
+		q.hungry = append(q.hungry, w.job)
+		if err := w.job.park(); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// readColdAt reads from a batch that is indexed on, skips to the one that holds
-// the offset of p, and puts batches into p. need is 0, or the size of the buffer that would
-// hold the first batch.
-func (l *Log) readColdAt(j *job, p *ReadPart, f *segmentFile, b *buffer.Buffer, from mark, limit int, first bool) (need int64, err error) {
-	start, end, gen := plan.RoundDown(from.position), f.Bytes, l.gen
-	data := b.Bytes()[:min(int64(len(b.Bytes())), plan.RoundUp(end)-start)]
-	if err := j.readPieces(f.file, data, start); err != nil {
-		return 0, fmt.Errorf("engine: read %s at %d: %w", f.path(), start, err)
-	}
-	if _, err := p.available(); err != nil || l.gen != gen || l.cut.active {
-		return 0, err // closed, deleted or cut under the read: what was read may be anything
-	}
-	data = data[:min(int64(len(data)), end-start)]
-	w := window{
-		log: l, data: data, at: from.position - start, next: from.offset, rest: end - start - int64(len(data)),
-		offset: p.Offset, below: min(l.highWatermark, f.NextOffset), limit: limit, first: first,
-	}
-	at, to, need, bad := w.choose()
-	if bad != nil {
-		return 0, l.noteDamage(f, start+at, p.Offset, bad)
-	}
-	if to > at {
-		p.addCold(f, b, start, at, to)
-	}
-	return need, nil
-}
-
-// addCold appends the bytes [from, to) of b, which holds the segment f from position start on, a
-// piece at a time.
-func (p *ReadPart) addCold(f *segmentFile, b *buffer.Buffer, start, from, to int64) {
-	data := b.Bytes()
-	for from < to {
-		offset, end := record.Batch(data[from:]).BaseOffset(), from
-		for end < to {
-			size := int64(record.Batch(data[end:]).SizeBytes())
-			if end > from && end-from+size > pieceBytesMax {
-				break
-			}
-			end += size
-		}
-		p.add(piece{memory: b, from: int32(from), to: int32(end), cold: true, file: f, position: start + from, offset: offset})
-		from = end
-	}
-}
-
-// window is a piece of a segment in which a read looks for its batches.
-type window struct {
-	log    *Log
-	data   []byte
-	at     int64 // where in data a batch begins
-	next   int64 // its offset
-	rest   int64 // bytes of the segment behind data
-	offset int64 // the first one wanted
-	below  int64 // batches must end below this offset
-	limit  int   // bytes
-	first  bool  // one batch may exceed the limit
-}
-
-// choose returns the bytes [from, to) of data that answer the read. need, when
-// not 0, says how long data would have to be to hold the first batch. bad says
-// why the bytes at from, which should be that batch, are not.
-func (w *window) choose() (from, to, need int64, bad error) {
-	from = -1
-	for to = w.at; to < int64(len(w.data)); {
-		batch, _, err := record.Next(w.data[to:])
-		if errors.Is(err, record.ErrShort) && from < 0 {
-			if need := w.needed(to); need > 0 {
-				return 0, 0, need, nil
-			}
-		}
-		if err == nil {
-			err = batch.Check()
-		}
-		if err == nil && batch.BaseOffset() != w.next {
-			err = errMisplaced
-		}
-		if err == nil {
-			// Epochs that ended below the start offset are forgotten.
-			if known := w.log.epochAt(w.next + 1); known >= 0 && known != batch.LeaderEpoch() {
-				err = errOtherEpoch
-			}
-		}
-		size := int64(len(batch))
-		switch {
-		case err != nil && from < 0:
-			return to, to, 0, err
-		case err != nil:
-			return from, to, 0, nil // what is before it is good; the next read meets it first
-		case batch.LastOffset() < w.offset:
-			to += size
-			w.next = batch.LastOffset() + 1
-			continue
-		case batch.LastOffset() >= w.below && from < 0:
-			return to, to, 0, nil
-		case batch.LastOffset() >= w.below:
-			return from, to, 0, nil
-		case from < 0 && size > int64(w.limit):
-			if !w.first {
-				size = 0
-			}
-			return to, to + size, 0, nil
-		case from >= 0 && to+size-from > int64(w.limit):
-			return from, to, 0, nil
-		}
-		if from < 0 {
-			from = to
-		}
-		to += size
-		w.next = batch.LastOffset() + 1
-	}
-	if from < 0 && w.rest > 0 {
-		// Indexed more sparsely than the configuration says: look further.
-		return 0, 0, plan.RoundUp(int64(len(w.data)) + min(int64(len(w.data)), w.rest)), nil
-	}
-	if from < 0 {
-		from = to
-	}
-	return from, to, 0, nil
-}
-
-// needed returns how long data would have to be to hold the batch at position at,
-// or 0 when no batch can be that long.
-func (w *window) needed(at int64) int64 {
-	size := int64(record.HeaderBytes)
-	if int64(len(w.data))-at >= record.PrefixBytes {
-		size = max(size, int64(record.Batch(w.data[at:]).SizeBytes()))
-	}
-	if size > walkBytesMax || at+size > int64(len(w.data))+w.rest {
-		return 0
-	}
-	return plan.RoundUp(at + size)
-}
-
-// readPieces fills data with several reads in flight; all of it must be there.
-func (j *job) readPieces(file disk.File, data []byte, offset int64) error {
-	if len(data) <= readPieceBytes {
-		n, err := j.readAll(file, data, offset)
-		if err == nil && n < len(data) {
-			clear(data[n:])
-		}
-		return err
-	}
-	ops := make([]disk.Operation, (len(data)+readPieceBytes-1)/readPieceBytes)
-	for i := range ops {
-		from := i * readPieceBytes
-		piece := data[from:min(from+readPieceBytes, len(data))]
-		ops[i] = disk.Operation{Kind: disk.Read, File: file, Buffer: piece, Offset: offset + int64(from)}
-		j.submit(&ops[i])
-	}
-	if err := j.join(); err != nil {
-		return err
-	}
-	for i := range ops {
-		op := &ops[i]
-		if op.Err != nil {
-			return op.Err
-		}
-		if op.Done < len(op.Buffer) {
-			n, err := j.readAll(file, op.Buffer, op.Offset) // a short read, or the end
-			if err != nil {
-				return err
-			}
-			clear(op.Buffer[n:])
+// fill reads data from offset of file on, with several reads in flight, when there is room for
+// them in the device's queue; all of it must be there, or it reads as zeros.
+func (w *coldWorker) fill(file disk.File, data []byte, offset int64) error {
+	q, j, size := &w.readers.cold, w.job, int64(len(data))
+	for waited := false; q.inFlight > 0 && q.inFlight+size > coldDepthBytes || !waited && len(q.deep) > 0; waited = true {
+		q.deep = append(q.deep, j)
+		if err := j.park(); err != nil {
+			return err
 		}
 	}
-	return nil
+	q.inFlight += size
+	err := j.readPieces(file, data, offset)
+	q.inFlight -= size
+	if len(q.deep) > 0 {
+		q.deep = w.readers.wakeAll(q.deep)
+	}
+	return err
 }

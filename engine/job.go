@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"ringlog/engine/disk"
+	"ringlog/engine/plan"
 	"ringlog/engine/segment"
 )
 
@@ -28,11 +29,12 @@ type job struct {
 	abandoned bool
 	waiting   *jobLock // the lock it queues for
 
-	one disk.Operation // for the steps that need a single one
+	one    disk.Operation   // for the steps that need a single one
+	pieces []disk.Operation // of readPieces
 }
 
 // start runs f as a job, up to its first wait.
-func (s *shard) start(name string, f func(j *job)) {
+func (s *shard) start(name string, f func(j *job)) *job {
 	j := &job{shard: s, name: name}
 	j.next, j.stop = iter.Pull(func(yield func(struct{}) bool) {
 		j.yield = yield
@@ -40,6 +42,7 @@ func (s *shard) start(name string, f func(j *job)) {
 	})
 	s.jobs = append(s.jobs, j)
 	s.wakeJob(j)
+	return j
 }
 
 // wakeJob queues j to be resumed. Jobs are never resumed from inside other
@@ -237,6 +240,36 @@ func (j *job) readAll(file disk.File, data []byte, offset int64) (int, error) {
 		total += whole
 	}
 	return total, nil
+}
+
+// readPieces fills data with several reads in flight; all of it must be there, or it reads as zeros.
+func (j *job) readPieces(file disk.File, data []byte, offset int64) error {
+	ops := j.pieces[:0]
+	for from := 0; from < len(data); from += plan.PieceBytes {
+		piece := data[from:min(from+plan.PieceBytes, len(data))]
+		ops = append(ops, disk.Operation{Kind: disk.Read, File: file, Buffer: piece, Offset: offset + int64(from)})
+	}
+	j.pieces = ops
+	for i := range ops {
+		j.submit(&ops[i])
+	}
+	if err := j.join(); err != nil {
+		return err
+	}
+	for i := range ops {
+		op := &ops[i]
+		if op.Err != nil {
+			return op.Err
+		}
+		if op.Done < len(op.Buffer) {
+			n, err := j.readAll(file, op.Buffer, op.Offset) // a short read, or the end
+			if err != nil {
+				return err
+			}
+			clear(op.Buffer[n:])
+		}
+	}
+	return nil
 }
 
 // readFile returns the content of a small stored file.

@@ -74,6 +74,7 @@ type Log struct {
 	waiting  appendQueue // appends that wait for room
 	starving bool        // in shard.starved
 	parked   parkedParts // readers that wait for the high watermark
+	streams  *stream     // consumers behind the tail that go on where they stopped
 	metaLock jobLock     // held by the job that changes files and manifest
 	jobs     int         // that work on this log: it is not given up before they end
 
@@ -301,6 +302,7 @@ func (l *Log) shut(err error) {
 	}
 	l.wakeFlushWaiters()
 	l.shard.reads.shut(l)
+	l.shard.reads.cold.streams.forget(l)
 	l.shard.timers.clear(&l.lazy.timer)
 	l.shard.timers.clear(&l.side.retry)
 	l.shard.timers.clear(&l.space.retry)

@@ -24,6 +24,10 @@ type counters struct {
 	windowFrom               atomic.Int64 // on Options.Monotonic
 	tailReads, tailReadBytes atomic.Int64
 	coldReads, coldReadBytes atomic.Int64
+	coldWaits                atomic.Int64
+	aheadReads, aheadBytes   atomic.Int64
+	aheadHits, aheadWasted   atomic.Int64
+	restored                 atomic.Int64
 	corruptions              atomic.Int64
 	checkpoints              atomic.Int64
 	segmentsDeleted          atomic.Int64
@@ -115,6 +119,12 @@ type Metrics struct {
 	TailReadBytes   int64         // total
 	ColdReads       int64         // total parts served from disk
 	ColdReadBytes   int64         // total
+	ColdWaits       int64         // total times that a read from disk waited for memory
+	AheadReads      int64         // total buffers read ahead
+	AheadBytes      int64         // total, whole blocks
+	AheadHitBytes   int64         // total of ColdReadBytes that had been read ahead
+	AheadWasteBytes int64         // total that was read ahead and given up unused
+	RestoredBytes   int64         // total that was read again for consumers who had not read their answers
 	Corruptions     int64         // total ranges found corrupt
 	Checkpoints     int64         // total
 	SegmentsDeleted int64         // total, by retention
@@ -190,6 +200,8 @@ func (c *counters) metrics(now time.Duration) Metrics {
 		WaitingAppends: c.waiting.Load(), ParkedReads: c.parked.Load(),
 		TailReads: c.tailReads.Load(), TailReadBytes: c.tailReadBytes.Load(),
 		ColdReads: c.coldReads.Load(), ColdReadBytes: c.coldReadBytes.Load(),
+		ColdWaits: c.coldWaits.Load(), AheadReads: c.aheadReads.Load(), AheadBytes: c.aheadBytes.Load(),
+		AheadHitBytes: c.aheadHits.Load(), AheadWasteBytes: c.aheadWasted.Load(), RestoredBytes: c.restored.Load(),
 		Corruptions: c.corruptions.Load(), Checkpoints: c.checkpoints.Load(),
 		SegmentsDeleted: c.segmentsDeleted.Load(), FilesRemoved: c.filesRemoved.Load(),
 		RecoveredBytes: c.recoveredBytes.Load(), RecoveryTime: time.Duration(c.recoveredNanos.Load()),
@@ -242,6 +254,12 @@ func (m *Metrics) add(o *Metrics) {
 	m.TailReadBytes += o.TailReadBytes
 	m.ColdReads += o.ColdReads
 	m.ColdReadBytes += o.ColdReadBytes
+	m.ColdWaits += o.ColdWaits
+	m.AheadReads += o.AheadReads
+	m.AheadBytes += o.AheadBytes
+	m.AheadHitBytes += o.AheadHitBytes
+	m.AheadWasteBytes += o.AheadWasteBytes
+	m.RestoredBytes += o.RestoredBytes
 	m.Corruptions += o.Corruptions
 	m.Checkpoints += o.Checkpoints
 	m.SegmentsDeleted += o.SegmentsDeleted

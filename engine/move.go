@@ -223,6 +223,7 @@ func (s *shard) letGo(l *Log) {
 		s.timers.clear(t)
 	}
 	s.reads.shut(l)
+	s.reads.cold.streams.forget(l)
 	s.counters.logs.Add(-1)
 }
 

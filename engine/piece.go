@@ -158,7 +158,7 @@ func (a *restore) send() {
 	p := &a.Parts[0]
 	*p = ReadPart{Log: a.of.Parts[a.part].Log, Offset: x.offset, BytesMax: int(x.to - x.from), Batches: p.Batches[:0], pieces: p.pieces[:0]}
 	a.BytesMax, a.BytesMin, a.Wait = p.BytesMax, 0, 0
-	a.state.restores = *x
+	a.state.piece = *x
 	a.engine.Read(&a.Read)
 }
 
@@ -184,21 +184,21 @@ func (a *restore) answered(*Read) {
 	done(err)
 }
 
-// readAgain reads the piece that p restores into b: from the file that it was answered from, also
+// readAgain reads the piece that p restores: from the file that it was answered from, also
 // when that has left the log since.
-func (l *Log) readAgain(j *job, p *ReadPart, b *buffer.Buffer) error {
-	x := &p.read.state.restores
-	f := x.file
-	usable := func() error {
-		switch {
-		case l.closed != nil:
-			return l.closed
-		case x.gen != l.gen || l.cut.active || f.revoked:
-			return fmt.Errorf("%w: offset %d of %s was cut or deleted", ErrGivenUp, x.offset, l.label)
-		}
-		return l.damagedAt(x.offset)
+func (w *coldWorker) readAgain(p *ReadPart) error {
+	l, x := p.Log, &p.read.state.piece
+	start, size := plan.RoundDown(x.position), int64(p.BytesMax)
+	b, err := w.memory(&p.read.state.cold, plan.RoundUp(x.position+size-start))
+	if err != nil {
+		return err
 	}
-	if err := usable(); err != nil {
+	defer b.Release()
+	if !w.job.shard.owns(l) {
+		return nil // it has moved
+	}
+	f := x.file
+	if err := l.lends(x); err != nil {
 		return err
 	}
 	l.jobs++
@@ -207,23 +207,34 @@ func (l *Log) readAgain(j *job, p *ReadPart, b *buffer.Buffer) error {
 		l.jobs--
 		f.pins--
 	}()
-	if err := l.shard.files.open(j, f); err != nil {
+	if err := l.shard.files.open(w.job, f); err != nil {
 		return err
 	}
-	start, size := plan.RoundDown(x.position), int64(p.BytesMax)
 	data := b.Bytes()[:plan.RoundUp(x.position+size-start)]
-	if err := j.readPieces(f.file, data, start); err != nil {
+	if err := w.fill(f.file, data, start); err != nil {
 		return fmt.Errorf("engine: read %s at %d: %w", f.path(), start, err)
 	}
-	if err := usable(); err != nil {
+	if err := l.lends(x); err != nil {
 		return err
 	}
 	from := x.position - start
-	w := window{log: l, data: data[:from+size], at: from, next: x.offset, offset: x.offset, below: math.MaxInt64, limit: int(size), first: true}
-	at, to, _, bad := w.choose()
+	v := window{log: l, data: data[:from+size], at: from, next: x.offset, offset: x.offset, below: math.MaxInt64, limit: int(size), first: true}
+	at, to, _, bad := v.choose()
 	if bad != nil {
 		return l.noteDamage(f, start+at, x.offset, bad)
 	}
 	p.addCold(f, b, start, at, to)
+	l.shard.counters.restored.Add(to - at)
 	return nil
+}
+
+// lends returns why a piece of an earlier answer cannot be read again, or nil.
+func (l *Log) lends(x *piece) error {
+	switch {
+	case l.closed != nil:
+		return l.closed
+	case x.gen != l.gen || l.cut.active || x.file.revoked:
+		return fmt.Errorf("%w: offset %d of %s was cut or deleted", ErrGivenUp, x.offset, l.label)
+	}
+	return l.damagedAt(x.offset)
 }

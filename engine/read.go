@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ringlog/engine/plan"
 	"ringlog/record"
 )
 
@@ -22,8 +21,9 @@ type readState struct {
 	call  bool   // of a leg: it waits for bytes and does not take them
 	fed   bool   // of a leg: the read has bytes already, so that no batch may exceed the bound
 
-	restores piece    // that is read again at its place, without a reference; see piece.go
-	again    *restore // of a read whose pieces are read again; kept for reuse
+	cold  coldRead
+	piece piece    // that is read again at its place, without a reference; see piece.go
+	again *restore // of a read whose pieces are read again; kept for reuse
 
 	// In spareReads, under its lock.
 	spare                    bool
@@ -85,16 +85,20 @@ type readers struct {
 	released bool // the cold pool may have memory again
 }
 
-func (r *readers) init(s *shard) { r.shard = s }
+func (r *readers) init(s *shard) {
+	r.shard = s
+	r.cold.streams.readers = r
+}
 
 // take begins a read.
 func (r *readers) take(read *Read) {
 	state := &read.state
 	state.read, state.total = read, 0
 	state.parked.Store(0)
-	if state.restores.file != nil {
+	if read.restores() {
 		read.Parts[0].restart(read)
-		r.cold.push(&coldRead{read: read, left: read.BytesMax, empty: true})
+		state.cold = coldRead{left: read.BytesMax, empty: true}
+		r.cold.push(read)
 		return
 	}
 	refused := false
@@ -126,6 +130,9 @@ func (p *ReadPart) restart(read *Read) {
 	p.read, p.parked, p.counted = read, false, 0
 	p.Batches, p.pieces, p.Bytes, p.Err = p.Batches[:0], p.pieces[:0], 0, nil
 }
+
+// restores says that one piece is read again.
+func (r *Read) restores() bool { return r.state.piece.file != nil }
 
 // want is how many bytes make an answer.
 func (r *Read) want() int { return min(r.BytesMin, r.BytesMax) }
@@ -282,7 +289,8 @@ func (r *readers) gather(read *Read) {
 		p := &read.Parts[i]
 		cold := p.gatherTail(&left, &empty)
 		if cold {
-			r.cold.push(&coldRead{read: read, part: i, left: left, empty: empty})
+			read.state.cold = coldRead{part: i, left: left, empty: empty}
+			r.cold.push(read)
 			return
 		}
 	}
@@ -341,7 +349,3 @@ func (r *readers) end() {
 	r.ended = true
 	r.cold.end(r)
 }
-
-// readPieceBytes is the size of one read from disk; a cold part is read with
-// several in flight.
-const readPieceBytes = plan.PieceBytes

@@ -126,6 +126,7 @@ func (l *Log) cutFiles(j *job) error {
 	f.MaxTimestamp, f.MaxTimestampOffset = f.index.MaxTimestamp, f.index.MaxTimestampOffset
 	l.tail.drop(l)
 	l.shard.tail.missesUntil(l.shard.now)
+	l.shard.reads.cold.streams.forget(l)
 	l.writes.ends = deque[mark]{}
 	l.setEnd(end)
 	l.cutEpochs(end.offset)
