@@ -52,6 +52,10 @@ type Config struct {
 	// comes on top. The default is a quarter of what the machine, or
 	// the container, has, between 256 MiB and 4 GiB.
 	MemoryBytes int64
+	// ColdBytes is the part of MemoryBytes for what is read back from disk, for consumers that are
+	// behind: what is being sent to them, and what is read ahead. Between coldBytesMin and half of
+	// MemoryBytes; what it takes or leaves is the tails'. Default a quarter of MemoryBytes.
+	ColdBytes int64
 	// JournalBytes is the size of the commit journal of each shard, and how much of
 	// what was appended may be in memory and in no segment; JournalOff has none.
 	// It may be changed from one start to the next. The default is a quarter of the memory for
@@ -100,8 +104,9 @@ func (c *Config) EnsureDefaults() {
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = defaultMemoryBytes()
 	}
+	setDefault(&c.ColdBytes, c.MemoryBytes/4)
 	if c.JournalBytes == 0 {
-		c.JournalBytes = newBudget(c.MemoryBytes).journalBytes(c.Shards)
+		c.JournalBytes = newBudget(c.MemoryBytes, c.ColdBytes).journalBytes(c.Shards)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -166,6 +171,9 @@ func (c *Config) resolve() (*resolved, error) {
 	if c.MemoryBytes < memoryBytesMin {
 		fault(fmt.Errorf("memory: %d bytes are less than %d, the least with which the broker can work", c.MemoryBytes, memoryBytesMin))
 	}
+	if c.ColdBytes < coldBytesMin || c.ColdBytes > c.MemoryBytes/2 {
+		fault(fmt.Errorf("%s: %d bytes are not between %d and half of memory=%d", coldSetting, c.ColdBytes, int64(coldBytesMin), c.MemoryBytes))
+	}
 	if c.JournalBytes != JournalOff && (c.JournalBytes < engine.JournalBytesMin || c.JournalBytes > engine.JournalBytesMax) {
 		fault(fmt.Errorf("%s: %d bytes are neither 0, for none, nor between %d and %d", journalSetting, c.JournalBytes, int64(engine.JournalBytesMin), int64(engine.JournalBytesMax)))
 	}
@@ -216,7 +224,7 @@ func (r *resolved) resolveBroker() (faults []error) {
 	if rack, set := r.Broker["broker.rack"]; set {
 		r.rack = &rack
 	}
-	r.budget = newBudget(r.MemoryBytes)
+	r.budget = newBudget(r.MemoryBytes, r.ColdBytes)
 	r.frameBytes = int(r.integer("socket.request.max.bytes"))
 	if largest := r.budget.frameBytesMax(); r.frameBytes > largest {
 		if _, explicit := r.Broker["socket.request.max.bytes"]; explicit {

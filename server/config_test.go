@@ -200,11 +200,11 @@ func TestBytesAreReadWithTheirUnits(t *testing.T) {
 }
 
 func TestTheBudgetIsSharedOut(t *testing.T) {
-	b := newBudget(1 << 30)
+	b := newBudget(1<<30, 256<<20)
 	if b.FrameBytes+b.TailBytes+b.ColdBytes != 1<<30 || b.frameBytesMax() != 128<<20 {
 		t.Errorf("1 GiB is shared as %+v, with requests of up to %d", b, b.frameBytesMax())
 	}
-	if got := newBudget(memoryBytesMin).frameBytesMax(); got != 8<<20 {
+	if got := newBudget(memoryBytesMin, 16<<20).frameBytesMax(); got != 8<<20 {
 		t.Errorf("the least memory allows requests of %d bytes", got)
 	}
 	if got := defaultMemoryBytes(); got < memoryDefaultMin || got > memoryDefaultMax {

@@ -19,10 +19,10 @@ type Budget struct {
 	// be taken is the largest power of two in its half.
 	FrameBytes int64
 	// TailBytes is for records that no segment has yet and, after that, for consumers at
-	// the end of their logs: a half.
+	// the end of their logs: what the other two leave, a half.
 	TailBytes int64
 	// ColdBytes is for what is read back from disk, for consumers that are
-	// behind: a quarter.
+	// behind: Config.ColdBytes, a quarter.
 	ColdBytes int64
 }
 
@@ -30,8 +30,11 @@ type Budget struct {
 // moments of a load, little for an idle broker.
 const tailWarmBytes = 16 << 20
 
-func newBudget(total int64) Budget {
-	return Budget{FrameBytes: total / 4, TailBytes: total / 2, ColdBytes: total / 4}
+// coldBytesMin is what one consumer behind the tail needs: the share of a read, and as much read ahead.
+const coldBytesMin = 8 << 20
+
+func newBudget(total, cold int64) Budget {
+	return Budget{FrameBytes: total / 4, TailBytes: total - total/4 - cold, ColdBytes: cold}
 }
 
 // Bounds of the default of Config.JournalBytes.

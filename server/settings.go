@@ -23,6 +23,9 @@ type Setting struct {
 	set func(c *Config, value string) error
 }
 
+// coldSetting is the name of Config.ColdBytes as a setting.
+const coldSetting = "ringlog.cold.bytes"
+
 // journalSetting is the name of Config.JournalBytes as a setting.
 const journalSetting = "ringlog.journal.bytes"
 
@@ -78,6 +81,12 @@ var ownSettings = []Setting{
 		Documentation: "The budget for data in memory, for example 512MiB.",
 		set: func(c *Config, value string) (err error) {
 			c.MemoryBytes, err = parseBytes(value)
+			return err
+		}},
+	{Name: coldSetting, Default: "a quarter of memory",
+		Documentation: "The part of memory for records that are read from disk: what is being sent to consumers that are behind, and what is read ahead for them. When it is spent, their fetches wait in turn.",
+		set: func(c *Config, value string) (err error) {
+			c.ColdBytes, err = parseBytes(value)
 			return err
 		}},
 	{Name: journalSetting, Default: "a quarter of the memory for tails, 32MiB to 512MiB for each shard",
