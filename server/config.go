@@ -170,8 +170,7 @@ func (c *Config) resolve() (*resolved, error) {
 	fault(c.checkNetwork())
 	if c.MemoryBytes < memoryBytesMin {
 		fault(fmt.Errorf("memory: %d bytes are less than %d, the least with which the broker can work", c.MemoryBytes, memoryBytesMin))
-	}
-	if c.ColdBytes < coldBytesMin || c.ColdBytes > c.MemoryBytes/2 {
+	} else if c.ColdBytes < coldBytesMin || c.ColdBytes > c.MemoryBytes/2 {
 		fault(fmt.Errorf("%s: %d bytes are not between %d and half of memory=%d", coldSetting, c.ColdBytes, int64(coldBytesMin), c.MemoryBytes))
 	}
 	if c.JournalBytes != JournalOff && (c.JournalBytes < engine.JournalBytesMin || c.JournalBytes > engine.JournalBytesMax) {
