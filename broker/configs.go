@@ -13,19 +13,27 @@ import (
 // on this broker included.
 func (b *Broker) Defaults() *meta.Defaults { return b.view.Load().defaults }
 
-// logConfig is what an engine log needs to know of a topic's configuration.
+// logConfig is what an engine log needs to know of a topic's configuration. Where zero is a topic's
+// "at once" or "nothing", it is the engine's "not said": one stands for it, which is the same to anybody.
 func logConfig(c *meta.TopicConfig) engine.LogConfig {
 	return engine.LogConfig{
 		SegmentBytes:       c.SegmentBytes,
 		SegmentMillis:      c.SegmentMillis,
-		RetentionMillis:    c.RetentionMillis,
-		RetentionBytes:     c.RetentionBytes,
+		RetentionMillis:    oneForZero(c.RetentionMillis),
+		RetentionBytes:     oneForZero(c.RetentionBytes),
 		IndexIntervalBytes: c.IndexIntervalBytes,
 		FlushMessages:      c.FlushMessages,
 		FlushMillis:        c.FlushMillis,
-		FileDeleteMillis:   c.FileDeleteMillis,
+		FileDeleteMillis:   oneForZero(c.FileDeleteMillis),
 		Delete:             c.Delete,
 	}
+}
+
+func oneForZero(value int64) int64 {
+	if value == 0 {
+		return 1
+	}
+	return value
 }
 
 // fetchBytesMax reads fetch.max.bytes, which meta.NewDefaults has checked.
