@@ -3,32 +3,29 @@
 package loop_test
 
 import (
-	"bytes"
-	"io"
-	"net"
 	"testing"
 
 	"ringlog/buffer"
 	"ringlog/frontend"
+	"ringlog/frontend/frontendtest"
 	"ringlog/net/stream"
 )
 
 // replier answers from a goroutine of its own, as shards do.
-func replier(t testing.TB) *lineProtocol {
+func replier(t testing.TB) *frontendtest.Lines {
 	turns := make(chan frontend.Turn, 1024)
 	done := make(chan struct{})
-	reply := [][]byte{[]byte("ok\n")}
 	go func() {
 		defer close(done)
 		for turn := range turns {
-			turn.Complete(frontend.Reply{Parts: reply})
+			frontendtest.AnswerLine(turn)
 		}
 	}()
 	t.Cleanup(func() {
 		close(turns)
 		<-done
 	})
-	return &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
+	return &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
 		frame.Release()
 		turns <- conn.Turn(nil)
 		return nil
@@ -38,10 +35,10 @@ func replier(t testing.TB) *lineProtocol {
 // A request and its reply cost no allocation, alone or in a pipeline, answered by the loop
 // itself or by somebody who has to wake it.
 func TestRoundTripDoesNotAllocate(t *testing.T) {
-	for name, protocol := range map[string]*lineProtocol{"at once": {}, "elsewhere": replier(t)} {
+	for name, protocol := range map[string]*frontendtest.Lines{"at once": {}, "elsewhere": replier(t)} {
 		for _, depth := range []int{1, 64} {
 			l := listen(t, protocol, stream.Options{})
-			turn := roundTripper(t, dial(t, l), depth)
+			turn := frontendtest.RoundTripper(t, dial(t, l), depth)
 			for range 200 {
 				turn() // until turns, blocks and lists have their size
 			}
@@ -55,19 +52,6 @@ func TestRoundTripDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func roundTripper(t testing.TB, c net.Conn, depth int) func() {
-	requests := bytes.Repeat(line(100), depth)
-	replies := make([]byte, 3*depth)
-	return func() {
-		if _, err := c.Write(requests); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, replies); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, shape := range []struct {
 		name      string
@@ -75,11 +59,11 @@ func BenchmarkRoundTrip(b *testing.B) {
 		depth     int
 	}{{"at once/depth=1", false, 1}, {"at once/depth=64", false, 64}, {"elsewhere/depth=1", true, 1}, {"elsewhere/depth=64", true, 64}} {
 		b.Run(shape.name, func(b *testing.B) {
-			protocol := &lineProtocol{}
+			protocol := &frontendtest.Lines{}
 			if shape.elsewhere {
 				protocol = replier(b)
 			}
-			turn := roundTripper(b, dial(b, listen(b, protocol, stream.Options{})), shape.depth)
+			turn := frontendtest.RoundTripper(b, dial(b, listen(b, protocol, stream.Options{})), shape.depth)
 			b.ReportAllocs()
 			for b.Loop() {
 				turn()

@@ -8,16 +8,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ringlog/frontend/frontendtest"
 	"ringlog/net/stream"
 )
 
 // Scenario 51: when descriptors run out those who are connected are served as before, and those who
 // come are when there are some again. gnet's own acceptor would end every loop.
 func TestLoopsOutliveALackOfDescriptors(t *testing.T) {
-	l := listen(t, &lineProtocol{}, stream.Options{})
+	l := listen(t, &frontendtest.Lines{}, stream.Options{})
 	before := dial(t, l)
-	send(t, before, line(10))
-	receive(t, before, 1)
+	frontendtest.SendLines(t, before, frontendtest.Line(10))
+	frontendtest.ExpectLineReplies(t, before, 1)
 
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -46,21 +47,21 @@ func TestLoopsOutliveALackOfDescriptors(t *testing.T) {
 	if err := unix.Connect(comer, &unix.SockaddrInet4{Port: address.Port, Addr: [4]byte(address.IP.To4())}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "accepting fails", func() bool { return l.Metrics().AcceptErrors.Load() > 0 })
+	frontendtest.Await(t, "accepting fails", func() bool { return l.Metrics().AcceptErrors.Load() > 0 })
 	for range 20 {
-		send(t, before, line(10))
-		receive(t, before, 1)
+		frontendtest.SendLines(t, before, frontendtest.Line(10))
+		frontendtest.ExpectLineReplies(t, before, 1)
 	}
 	// A connection that has to move now cannot.
-	send(t, before, line(64 << 10)[:100])
-	expectEnd(t, before)
+	frontendtest.SendLines(t, before, frontendtest.Line(64 << 10)[:100])
+	frontendtest.ExpectEnd(t, before)
 	for _, descriptor := range spent {
 		_ = unix.Close(descriptor)
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.Write(line(10)); err != nil {
+	if _, err := file.Write(frontendtest.Line(10)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(file, make([]byte, 3)); err != nil {

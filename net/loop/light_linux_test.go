@@ -13,24 +13,25 @@ import (
 
 	"ringlog/buffer"
 	"ringlog/frontend"
+	"ringlog/frontend/frontendtest"
 	"ringlog/net/loop"
 	"ringlog/net/stream"
 )
 
 // Small requests keep a connection at its loop, one by one or in a pipeline, cut anywhere.
 func TestSmallRequestsStayLight(t *testing.T) {
-	l := listen(t, &lineProtocol{}, stream.Options{})
+	l := listen(t, &frontendtest.Lines{}, stream.Options{})
 	c := dial(t, l)
 	for range 10 {
-		send(t, c, line(100))
-		receive(t, c, 1)
+		frontendtest.SendLines(t, c, frontendtest.Line(100))
+		frontendtest.ExpectLineReplies(t, c, 1)
 	}
-	send(t, c, bytes.Repeat(line(1000), 500))
-	receive(t, c, 500)
-	half := line(30 << 10)
-	send(t, c, half[:20<<10])
-	send(t, c, half[20<<10:])
-	receive(t, c, 1)
+	frontendtest.SendLines(t, c, bytes.Repeat(frontendtest.Line(1000), 500))
+	frontendtest.ExpectLineReplies(t, c, 500)
+	half := frontendtest.Line(30 << 10)
+	frontendtest.SendLines(t, c, half[:20<<10])
+	frontendtest.SendLines(t, c, half[20<<10:])
+	frontendtest.ExpectLineReplies(t, c, 1)
 	if light, moved := l.Metrics().ConnectionsLight.Load(), l.Metrics().ConnectionsMoved.Load(); light != 1 || moved != 0 {
 		t.Errorf("%d connections are light, %d moved", light, moved)
 	}
@@ -50,21 +51,21 @@ func TestWhatWaitsMoves(t *testing.T) {
 		tell    func(*testing.T, *stage)
 	}{
 		"a large frame": {tell: func(t *testing.T, s *stage) {
-			send(t, s.client, line(200<<10))
-			receive(t, s.client, 1)
+			frontendtest.SendLines(t, s.client, frontendtest.Line(200<<10))
+			frontendtest.ExpectLineReplies(t, s.client, 1)
 		}},
 		"the beginning of a large frame": {tell: func(t *testing.T, s *stage) {
-			frame := line(200 << 10)
-			send(t, s.client, frame[:100])
-			await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
-			send(t, s.client, frame[100:])
-			receive(t, s.client, 1)
+			frame := frontendtest.Line(200 << 10)
+			frontendtest.SendLines(t, s.client, frame[:100])
+			frontendtest.Await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
+			frontendtest.SendLines(t, s.client, frame[100:])
+			frontendtest.ExpectLineReplies(t, s.client, 1)
 		}},
 		"a reply that the socket does not take": {tell: func(t *testing.T, s *stage) {
 			large := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
-			send(t, s.client, append([]byte{0, 0, 0, 4}, "hold"...))
+			frontendtest.SendLines(t, s.client, append([]byte{0, 0, 0, 4}, "hold"...))
 			(<-s.held).Complete(frontend.Reply{Parts: [][]byte{large[:1], large[1 : 5<<20], large[5<<20:]}})
-			await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
+			frontendtest.Await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
 			got := make([]byte, len(large))
 			if _, err := io.ReadFull(s.client, got); err != nil {
 				t.Fatal(err)
@@ -75,36 +76,36 @@ func TestWhatWaitsMoves(t *testing.T) {
 		}},
 		"more requests than may be in flight": {options: stream.Options{InFlightRequestsMax: 2}, tell: func(t *testing.T, s *stage) {
 			hold := append([]byte{0, 0, 0, 4}, "hold"...)
-			send(t, s.client, bytes.Repeat(hold, 3))
-			await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
+			frontendtest.SendLines(t, s.client, bytes.Repeat(hold, 3))
+			frontendtest.Await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
 			for range 3 {
-				(<-s.held).Complete(frontend.Reply{Parts: [][]byte{[]byte("ok\n")}})
+				frontendtest.AnswerLine(<-s.held)
 			}
-			receive(t, s.client, 3)
+			frontendtest.ExpectLineReplies(t, s.client, 3)
 		}},
 		"a pool without memory": {tell: func(t *testing.T, s *stage) {
 			var all []*buffer.Buffer
 			for b := s.pool.TryGet(4 << 10); b != nil; b = s.pool.TryGet(4 << 10) {
 				all = append(all, b)
 			}
-			send(t, s.client, line(3000))
-			await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
-			send(t, s.client, line(3000))
+			frontendtest.SendLines(t, s.client, frontendtest.Line(3000))
+			frontendtest.Await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
+			frontendtest.SendLines(t, s.client, frontendtest.Line(3000))
 			for _, b := range all {
 				b.Release()
 			}
-			receive(t, s.client, 2)
+			frontendtest.ExpectLineReplies(t, s.client, 2)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stage{held: make(chan frontend.Turn, 10), pool: buffer.NewPool(t.Name(), 4<<20)}
-			protocol := &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, data []byte) error {
+			protocol := &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, data []byte) error {
 				hold := bytes.HasSuffix(data, []byte("hold"))
 				frame.Release()
 				if turn := conn.Turn(nil); hold {
 					s.held <- turn
 				} else {
-					turn.Complete(frontend.Reply{Parts: [][]byte{[]byte("ok\n")}})
+					frontendtest.AnswerLine(turn)
 				}
 				return nil
 			}}
@@ -112,8 +113,8 @@ func TestWhatWaitsMoves(t *testing.T) {
 			options.Pool = s.pool
 			s.Listener = listen(t, protocol, options)
 			s.client = dial(t, s.Listener)
-			send(t, s.client, line(10))
-			receive(t, s.client, 1)
+			frontendtest.SendLines(t, s.client, frontendtest.Line(10))
+			frontendtest.ExpectLineReplies(t, s.client, 1)
 			if light := s.Metrics().ConnectionsLight.Load(); light != 1 {
 				t.Fatalf("%d connections are light", light)
 			}
@@ -121,8 +122,8 @@ func TestWhatWaitsMoves(t *testing.T) {
 			if light, moved := s.Metrics().ConnectionsLight.Load(), s.Metrics().ConnectionsMoved.Load(); light != 0 || moved != 1 {
 				t.Errorf("%d connections are light, %d moved", light, moved)
 			}
-			send(t, s.client, line(10))
-			receive(t, s.client, 1)
+			frontendtest.SendLines(t, s.client, frontendtest.Line(10))
+			frontendtest.ExpectLineReplies(t, s.client, 1)
 		})
 	}
 }
@@ -133,7 +134,7 @@ func TestWaitingConnectionsAreCheap(t *testing.T) {
 	const clients = 1000
 	var mu sync.Mutex
 	var turns []frontend.Turn
-	protocol := &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
+	protocol := &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
 		frame.Release()
 		mu.Lock()
 		defer mu.Unlock()
@@ -146,20 +147,20 @@ func TestWaitingConnectionsAreCheap(t *testing.T) {
 	var connections []net.Conn
 	for range clients {
 		c := dial(t, l)
-		send(t, c, line(100))
+		frontendtest.SendLines(t, c, frontendtest.Line(100))
 		connections = append(connections, c)
 	}
-	await(t, "all wait", func() bool {
+	frontendtest.Await(t, "all wait", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(turns) == clients && pool.InUseBytes() == 0
 	})
-	await(t, "those who enrolled them are gone", func() bool { return runtime.NumGoroutine() < before+clients/10 })
+	frontendtest.Await(t, "those who enrolled them are gone", func() bool { return runtime.NumGoroutine() < before+clients/10 })
 	for _, turn := range turns {
-		turn.Complete(frontend.Reply{Parts: [][]byte{[]byte("ok\n")}})
+		frontendtest.AnswerLine(turn)
 	}
 	for _, c := range connections {
-		receive(t, c, 1)
+		frontendtest.ExpectLineReplies(t, c, 1)
 	}
 	if light := l.Metrics().ConnectionsLight.Load(); light != clients {
 		t.Errorf("%d connections are light", light)
@@ -170,7 +171,7 @@ func TestWaitingConnectionsAreCheap(t *testing.T) {
 func TestRepliesOfABurstShareAWrite(t *testing.T) {
 	const frames = 500
 	var turns []frontend.Turn
-	protocol := &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
+	protocol := &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
 		frame.Release()
 		if turns = append(turns, conn.Turn(nil)); len(turns) == frames {
 			go func() { // the head last: only then can anything leave
@@ -183,8 +184,8 @@ func TestRepliesOfABurstShareAWrite(t *testing.T) {
 	}}
 	l := listen(t, protocol, stream.Options{InFlightRequestsMax: frames})
 	c := dial(t, l)
-	send(t, c, bytes.Repeat(line(40), frames))
-	receive(t, c, frames)
+	frontendtest.SendLines(t, c, bytes.Repeat(frontendtest.Line(40), frames))
+	frontendtest.ExpectLineReplies(t, c, frames)
 	if err := l.Close(); err != nil { // so that the last batch is counted
 		t.Fatal(err)
 	}
@@ -196,14 +197,14 @@ func TestRepliesOfABurstShareAWrite(t *testing.T) {
 // A peer that hangs up is noticed with its reason, and what it sent before is served.
 func TestPeerThatHangsUp(t *testing.T) {
 	closed, received := make(chan error, 1), make(chan int, 2)
-	protocol := &lineProtocol{receive: func(_ frontend.Conn, frame *buffer.Buffer, data []byte) error {
+	protocol := &frontendtest.Lines{OnLine: func(_ frontend.Conn, frame *buffer.Buffer, data []byte) error {
 		frame.Release()
 		received <- len(data)
 		return nil
 	}}
 	l := listen(t, protocol, stream.Options{Events: stream.Events{Closed: func(_ net.Addr, reason error) { closed <- reason }}})
 	c := dial(t, l)
-	send(t, c, append(line(10), line(5000)...))
+	frontendtest.SendLines(t, c, append(frontendtest.Line(10), frontendtest.Line(5000)...))
 	_ = c.Close()
 	if reason := <-closed; !errors.Is(reason, io.EOF) {
 		t.Errorf("closed for %v, not %v", reason, io.EOF)

@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -156,7 +155,7 @@ func TestEndOfTheListenerInAStorm(t *testing.T) {
 			storm.Go(func() { _ = p.run() }) // which may be cut off anywhere
 		}
 		requests := 16 * int64(random.Uint64()%150)
-		await(t, "the storm is under way", func() bool {
+		frontendtest.Await(t, "the storm is under way", func() bool {
 			m := l.Metrics()
 			return m.Requests.Load() >= requests || m.ConnectionsOpen.Load() == 0
 		})
@@ -164,12 +163,8 @@ func TestEndOfTheListenerInAStorm(t *testing.T) {
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}
-		} else {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			if err := l.Shutdown(ctx); err != nil {
-				t.Errorf("shutdown: %v", err)
-			}
-			cancel()
+		} else if err := l.Shutdown(t.Context()); err != nil {
+			t.Errorf("shutdown: %v", err)
 		}
 		storm.Wait()
 		protocol.Verify(t, pool)

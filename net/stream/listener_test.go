@@ -3,7 +3,6 @@ package stream_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -18,48 +17,12 @@ import (
 
 	"ringlog/buffer"
 	"ringlog/frontend"
+	"ringlog/frontend/frontendtest"
 	"ringlog/net/stream"
 )
 
 // patience bounds waits that only a fault makes long.
 const patience = 20 * time.Second
-
-// lineProtocol has frames of a u32 length and as many bytes. By default it
-// answers each with a fixed reply; receive overrides that.
-type lineProtocol struct {
-	receive func(conn frontend.Conn, frame *buffer.Buffer, data []byte) error
-}
-
-func (p *lineProtocol) Name() string     { return "line" }
-func (p *lineProtocol) PrefixBytes() int { return 4 }
-func (p *lineProtocol) NewSession(conn frontend.Conn) frontend.Session {
-	return &lineSession{protocol: p, conn: conn, reply: [][]byte{[]byte("ok\n")}}
-}
-
-type lineSession struct {
-	protocol *lineProtocol
-	conn     frontend.Conn
-	reply    [][]byte
-}
-
-func (s *lineSession) FrameBytes(prefix []byte) (int, error) {
-	return 4 + int(binary.BigEndian.Uint32(prefix)), nil
-}
-
-func (s *lineSession) Receive(frame *buffer.Buffer, data []byte) error {
-	if s.protocol.receive != nil {
-		return s.protocol.receive(s.conn, frame, data)
-	}
-	frame.Release()
-	s.conn.Turn(nil).Complete(frontend.Reply{Parts: s.reply})
-	return nil
-}
-
-func (s *lineSession) Closed(error) {}
-
-func line(size int) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(size)), make([]byte, size)...)
-}
 
 // listen starts a listener that ends with the test.
 func listen(t testing.TB, protocol frontend.Protocol, options stream.Options) *stream.Listener {
@@ -88,35 +51,14 @@ func listen(t testing.TB, protocol frontend.Protocol, options stream.Options) *s
 
 func dial(t testing.TB, l *stream.Listener) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return frontendtest.DialLines(t, l.Addr())
 }
 
 // roundTrip sends one frame and reads the fixed reply.
 func roundTrip(t testing.TB, c net.Conn) {
 	t.Helper()
-	if _, err := c.Write(line(10)); err != nil {
-		t.Fatal(err)
-	}
-	var reply [3]byte
-	if _, err := io.ReadFull(c, reply[:]); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func expectEnd(t testing.TB, c net.Conn) {
-	t.Helper()
-	var network net.Error
-	if n, err := c.Read(make([]byte, 1)); n > 0 || errors.As(err, &network) && network.Timeout() {
-		t.Fatalf("the connection is not closed: %d bytes, %v", n, err)
-	}
+	frontendtest.SendLines(t, c, frontendtest.Line(10))
+	frontendtest.ExpectLineReplies(t, c, 1)
 }
 
 func TestConnectionLimitsRefuseAndRecover(t *testing.T) {
@@ -137,11 +79,11 @@ func TestConnectionLimitsRefuseAndRecover(t *testing.T) {
 				Closed:  func(_ net.Addr, reason error) { closed <- reason },
 			}}
 			limit.set(&options)
-			l := listen(t, &lineProtocol{}, options)
+			l := listen(t, &frontendtest.Lines{}, options)
 			first, second := dial(t, l), dial(t, l)
 			roundTrip(t, first)
 			roundTrip(t, second)
-			expectEnd(t, dial(t, l))
+			frontendtest.ExpectEnd(t, dial(t, l))
 			if reason := <-refused; !errors.Is(reason, limit.reason) {
 				t.Errorf("refused for %v, not %v", reason, limit.reason)
 			}
@@ -159,7 +101,7 @@ func TestConnectionLimitsRefuseAndRecover(t *testing.T) {
 }
 
 func TestMetricsCountBytesRequestsAndReplies(t *testing.T) {
-	l := listen(t, &lineProtocol{}, stream.Options{})
+	l := listen(t, &frontendtest.Lines{}, stream.Options{})
 	c := dial(t, l)
 	for range 25 {
 		roundTrip(t, c)
@@ -179,19 +121,19 @@ func TestMetricsCountBytesRequestsAndReplies(t *testing.T) {
 func TestSmallFramesShareSystemCalls(t *testing.T) {
 	const frames = 1000
 	var turns []frontend.Turn
-	protocol := &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
+	protocol := &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
 		frame.Release()
 		turns = append(turns, conn.Turn(nil))
 		if len(turns) == frames {
 			for i := len(turns) - 1; i >= 0; i-- { // the head last: only then can anything leave
-				turns[i].Complete(frontend.Reply{Parts: [][]byte{[]byte("ok\n")}})
+				frontendtest.AnswerLine(turns[i])
 			}
 		}
 		return nil
 	}}
 	l := listen(t, protocol, stream.Options{InFlightRequestsMax: frames})
 	c := dial(t, l)
-	if _, err := c.Write(bytes.Repeat(line(40), frames)); err != nil {
+	if _, err := c.Write(bytes.Repeat(frontendtest.Line(40), frames)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(c, make([]byte, 3*frames)); err != nil {
@@ -210,7 +152,7 @@ func TestSmallFramesShareSystemCalls(t *testing.T) {
 func TestWaitingForMemoryWithAHalfFrameEnds(t *testing.T) {
 	const clients, poolBytes, frameBytes = 6, 1 << 20, 400 << 10
 	closed, received := make(chan error, clients), make(chan int, clients)
-	protocol := &lineProtocol{receive: func(_ frontend.Conn, frame *buffer.Buffer, data []byte) error {
+	protocol := &frontendtest.Lines{OnLine: func(_ frontend.Conn, frame *buffer.Buffer, data []byte) error {
 		frame.Release()
 		received <- len(data)
 		return nil
@@ -222,7 +164,7 @@ func TestWaitingForMemoryWithAHalfFrameEnds(t *testing.T) {
 		MemoryTimeout: 500 * time.Millisecond,
 		Events:        stream.Events{Closed: func(_ net.Addr, reason error) { closed <- reason }},
 	})
-	frame := line(frameBytes)
+	frame := frontendtest.Line(frameBytes)
 	var connections []net.Conn
 	for range clients {
 		c := dial(t, l)
@@ -256,7 +198,7 @@ func TestWaitingForMemoryWithAHalfFrameEnds(t *testing.T) {
 
 // Scenario 51: without descriptors the accept loop waits instead of spinning, and goes on.
 func TestAcceptWaitsForDescriptors(t *testing.T) {
-	l := listen(t, &lineProtocol{}, stream.Options{})
+	l := listen(t, &frontendtest.Lines{}, stream.Options{})
 	roundTrip(t, dial(t, l))
 	waiting := dial(t, l) // reaches the backlog or the accept loop; sends later
 
@@ -307,9 +249,9 @@ func TestAcceptWaitsForDescriptors(t *testing.T) {
 
 func TestListenerDoesNotSpeakMultipathTCP(t *testing.T) {
 	accepted := make(chan int, 1)
-	protocol := &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
+	protocol := &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
 		frame.Release()
-		conn.Turn(nil).Complete(frontend.Reply{Parts: [][]byte{[]byte("ok\n")}})
+		frontendtest.AnswerLine(conn.Turn(nil))
 		accepted <- conn.LocalAddr().(*net.TCPAddr).Port
 		return nil
 	}}
@@ -327,7 +269,7 @@ func TestListenerDoesNotSpeakMultipathTCP(t *testing.T) {
 
 func TestCompletingTwicePanics(t *testing.T) {
 	panicked := make(chan any, 1)
-	protocol := &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
+	protocol := &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, _ []byte) error {
 		frame.Release()
 		held, turn := conn.Turn(nil), conn.Turn(nil) // held keeps the other from being written and reused
 		turn.Complete(frontend.Reply{})
@@ -339,7 +281,7 @@ func TestCompletingTwicePanics(t *testing.T) {
 		return nil
 	}}
 	l := listen(t, protocol, stream.Options{})
-	if _, err := dial(t, l).Write(line(1)); err != nil {
+	if _, err := dial(t, l).Write(frontendtest.Line(1)); err != nil {
 		t.Fatal(err)
 	}
 	if <-panicked == nil {
@@ -366,17 +308,17 @@ func TestWarningsAreLimited(t *testing.T) {
 	var mu sync.Mutex
 	var log bytes.Buffer
 	closed := make(chan struct{}, 100)
-	l := listen(t, &lineProtocol{}, stream.Options{
+	l := listen(t, &frontendtest.Lines{}, stream.Options{
 		FrameBytesMax: 100,
 		Logger:        slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
 		Events:        stream.Events{Closed: func(net.Addr, error) { closed <- struct{}{} }},
 	})
 	for range 30 {
 		c := dial(t, l)
-		if _, err := c.Write(line(1000)[:4]); err != nil {
+		if _, err := c.Write(frontendtest.Line(1000)[:4]); err != nil {
 			t.Fatal(err)
 		}
-		expectEnd(t, c)
+		frontendtest.ExpectEnd(t, c)
 		_ = c.Close()
 		<-closed
 	}
