@@ -15,7 +15,6 @@ var unsafePackages = []string{
 	"engine/disk",          // alignment of what is submitted
 	"engine/disk/uring",    // the shared rings
 	"engine/disk/giouring", // the same, through the library
-	"net/loop",             // the vectors of writev, without a list allocated for each
 }
 
 func checkUnsafe(t *Tree) (findings []Finding) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"ringlog/buffer"
 	"ringlog/net/stream"
 )
 
@@ -22,9 +23,9 @@ type loop struct {
 	answering atomic.Bool
 	bell      *bell
 
-	// scratch and vectors belong to the loop's goroutine.
+	// scratch and vector belong to the loop's goroutine.
 	scratch stream.Scratch
-	vectors vectors
+	vector  buffer.Vector
 }
 
 // newLoop makes the loop's part of one of client's loops.

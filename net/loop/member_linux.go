@@ -110,9 +110,26 @@ func (m *member) Read(p []byte) (int, error) {
 	return 0, unix.EAGAIN
 }
 
+// partsMax is how many parts one system call gets (IOV_MAX).
+const partsMax = 1024
+
 // Writev implements stream.Descriptor.
 func (m *member) Writev(parts [][]byte) (sent int, err error) {
-	return m.loop.vectors.write(m.descriptor, parts)
+	for len(parts) > 0 {
+		some, bytes := parts[:min(len(parts), partsMax)], 0
+		for _, part := range some {
+			bytes += len(part)
+		}
+		n, err := m.loop.vector.Write(uintptr(m.descriptor), some, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if sent += n; err != nil || n < bytes {
+			return sent, err
+		}
+		parts = parts[len(some):]
+	}
+	return sent, nil
 }
 
 // Signal implements stream.Descriptor.

@@ -12,6 +12,7 @@ import (
 
 	"ringlog/buffer"
 	"ringlog/frontend"
+	"ringlog/frontend/frontendtest"
 	"ringlog/net/stream"
 )
 
@@ -90,25 +91,12 @@ func (b *library) holds() int {
 }
 
 // lending serves each frame with the reply of one library.
-func lending(b *library) *lineProtocol {
-	return &lineProtocol{receive: func(conn frontend.Conn, frame *buffer.Buffer, data []byte) error {
+func lending(b *library) *frontendtest.Lines {
+	return &frontendtest.Lines{OnLine: func(conn frontend.Conn, frame *buffer.Buffer, data []byte) error {
 		frame.Release()
 		conn.Turn(nil).Complete(b.reply())
 		return nil
 	}}
-}
-
-func await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(patience); !condition(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // Rule 15: while the peer does not read, a reply holds none of its memory; when it reads again
@@ -119,10 +107,10 @@ func TestReplyHoldsNoMemoryWhileThePeerDoesNotRead(t *testing.T) {
 	if err := c.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Write(line(10)); err != nil {
+	if _, err := c.Write(frontendtest.Line(10)); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the socket is full", func() bool { return b.returned.Load() > 0 })
+	frontendtest.Await(t, "the socket is full", func() bool { return b.returned.Load() > 0 })
 	if held := b.holds(); held != 0 {
 		t.Fatalf("a reply that waits holds %d bytes", held)
 	}
@@ -144,7 +132,7 @@ func TestReplyHoldsNoMemoryWhileThePeerDoesNotRead(t *testing.T) {
 func TestReplyThatIsTakenAtOnceIsNotLentAgain(t *testing.T) {
 	b := newLibrary(30_000, 10_000)
 	c := dial(t, listen(t, lending(b), stream.Options{}))
-	if _, err := c.Write(line(10)); err != nil {
+	if _, err := c.Write(frontendtest.Line(10)); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, len(b.content))
@@ -167,10 +155,10 @@ func TestReplyThatCannotBeFinishedEndsTheConnection(t *testing.T) {
 	if err := c.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Write(line(10)); err != nil {
+	if _, err := c.Write(frontendtest.Line(10)); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the socket is full", func() bool { return b.returned.Load() > 0 })
+	frontendtest.Await(t, "the socket is full", func() bool { return b.returned.Load() > 0 })
 	b.mu.Lock()
 	b.broken = errGone
 	b.mu.Unlock()
@@ -193,7 +181,7 @@ func TestSlowReaderOfALentReplyIsClosed(t *testing.T) {
 		Events:       stream.Events{Closed: func(_ net.Addr, err error) { reason <- err }},
 	})
 	c := dial(t, l)
-	if _, err := c.Write(line(10)); err != nil {
+	if _, err := c.Write(frontendtest.Line(10)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-reason; !errors.Is(err, stream.ErrSlowReader) {
