@@ -108,7 +108,7 @@ jq -rn --slurpfile all "$out.jsonl" --argjson compare "$compare" --argjson rate 
   [$all[] | select(.kind == "window" and .broker != null)] as $every
   | [$every[] | select(.seconds >= $interval / 2)] as $windows    # what is left at the end may be an instant
   | ($all | map(select(.kind == "produce")) | last) as $report
-  | ([$compare * 60 / $interval | ceil, ($windows | length)] | min) as $count
+  | ([$compare * 60 / $interval | ceil, ($windows | length / 2 | ceil)] | min) as $count
   | def median: sort | .[length / 2 | floor];
     def tenth: . * 10 | round / 10;
     def mb: . / 1e6 | round;
