@@ -102,11 +102,11 @@ func TestProducesOfAConnectionStayInOrder(t *testing.T) {
 		l := &line{t: t, b: b}
 		lines[n] = l
 		group.Go(func() {
-			for round := range 8 {
+			for round := range 4 {
 				l.send(batch(t, time.Now().UnixMilli()))
 				codec := record.Codec(1 + (round+n)%4)
-				l.send(compressed(t, codec, 2<<20)) // moved
-				l.send(compressed(t, codec, 1<<10)) // behind it
+				l.send(compressed(t, codec, 256<<10)) // moved
+				l.send(compressed(t, codec, 1<<10))   // behind it
 				if round%2 == 0 {
 					l.group.Wait() // the next one finds nothing before it
 				}
@@ -151,11 +151,12 @@ func TestCheckersAreFew(t *testing.T) {
 	store := newGated()
 	b, stop := brokertest.Start(t, store, brokertest.Options{})
 	brokertest.CreateTopic(t, b, "orders", 1, nil)
-	lines := make([]*line, 50)
+	block := compressed(t, record.CodecSnappy, 1<<20+100*16) // of a size that is not kept
+	lines := make([]*line, 30)
 	for i := range lines {
 		lines[i] = &line{t: t, b: b}
-		for range 3 {
-			lines[i].send(compressed(t, record.CodecSnappy, 1<<20+100*16)) // a block of a size that is not kept
+		for range 2 {
+			lines[i].send(slices.Clone(block))
 		}
 	}
 	most := max(2, runtime.GOMAXPROCS(0))
