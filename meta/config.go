@@ -49,7 +49,7 @@ type ConfigKey struct {
 	// Sensitive values are secrets and are never shown.
 	Sensitive bool
 	// Dynamic configurations can be changed while the broker runs: all of topics, and of
-	// brokers those that are defaults of topics.
+	// brokers those that are defaults of topics and the limits of connections.
 	Dynamic bool
 
 	// check returns why value is wrong, as a sentence, or "".

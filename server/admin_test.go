@@ -1,8 +1,12 @@
 package server
 
 import (
+	"errors"
+	"net"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -96,4 +100,45 @@ func TestDirectoryAndQuorumAreDescribed(t *testing.T) {
 		got.CurrentVoters[0].LogEndOffset != got.HighWatermark || len(described.Nodes) != 1 || int(described.Nodes[0].Listeners[0].Port) == 0 {
 		t.Errorf("quorum %+v, nodes %+v", got, described.Nodes)
 	}
+}
+
+// KIP-226: a broker turns connections away by a limit that it was not started with.
+func TestTheLimitOfConnectionsChangesWhileTheBrokerRuns(t *testing.T) {
+	s := start(t, testConfig(t, t.TempDir()))
+	admin := kadm.NewClient(client(t, s))
+	limit := func(change []kadm.AlterConfig) {
+		t.Helper()
+		altered, err := admin.AlterBrokerConfigs(t.Context(), change, 1)
+		if err == nil {
+			err = altered[0].Err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// refused dials until a connection is refused or accepted as wanted.
+	refused := func(want bool) {
+		t.Helper()
+		var dialer net.Dialer
+		for began := time.Now(); ; {
+			connection, err := dialer.DialContext(t.Context(), "tcp", s.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = connection.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			_, err = connection.Read(make([]byte, 1))
+			_ = connection.Close()
+			if got := !errors.Is(err, os.ErrDeadlineExceeded); got == want {
+				return
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("connections are refused: %t, want %t", !want, want)
+			}
+		}
+	}
+	refused(false)
+	limit(set("max.connections", "1"))
+	refused(true)
+	limit([]kadm.AlterConfig{{Op: kadm.DeleteConfig, Name: "max.connections"}})
+	refused(false)
 }

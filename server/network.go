@@ -13,6 +13,7 @@ import (
 type listener interface {
 	Addr() net.Addr
 	Metrics() *stream.Metrics
+	SetLimits(connectionsMax, perAddressMax int)
 	Shutdown(ctx context.Context) error
 }
 

@@ -47,6 +47,7 @@ type Server struct {
 	follow     func() // ends the broker's subscription to metadata
 	kafka      *kafka.Protocol
 	listener   listener
+	unlimit    func() // ends what keeps the listener's limits up to date
 	admin      *admin.Server
 
 	// settleTimeout bounds how long Shutdown goes on after its context has ended.
@@ -203,6 +204,9 @@ func (s *Server) stop(ctx context.Context) error {
 		if err := s.engine.Hasten(ctx); err != nil {
 			s.config.Logger.Warn("waiting fetches are not answered", "reason", err)
 		}
+	}
+	if s.unlimit != nil {
+		step("the limits of connections", func() error { s.unlimit(); return nil })
 	}
 	if s.listener != nil {
 		if err := s.listener.Shutdown(ctx); err != nil {

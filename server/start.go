@@ -271,6 +271,7 @@ func (s *Server) openListener(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.unlimit = s.followLimits()
 	if !s.config.listen.loopback() {
 		s.config.Logger.Warn("the listener is open to other machines, without encryption or authentication", "address", s.listener.Addr().String())
 	}

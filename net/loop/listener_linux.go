@@ -43,6 +43,12 @@ func (l *Listener) Addr() net.Addr { return l.connections.Addr() }
 // Metrics returns the counters, also after Close.
 func (l *Listener) Metrics() *stream.Metrics { return l.connections.Metrics() }
 
+// SetLimits replaces Options.ConnectionsMax and ConnectionsPerAddressMax for connections that
+// come from now on; those that are open stay. Both have to be above 0.
+func (l *Listener) SetLimits(connectionsMax, perAddressMax int) {
+	l.connections.SetLimits(connectionsMax, perAddressMax)
+}
+
 // Shutdown stops accepting and reading, lets the replies that are owed be
 // completed and written until ctx ends, and then closes what is left. It
 // returns when all goroutines have ended: nil, or the context's error when

@@ -24,6 +24,9 @@ func (*Listener) Addr() net.Addr { return nil }
 // Metrics returns the counters.
 func (*Listener) Metrics() *stream.Metrics { return nil }
 
+// SetLimits does nothing.
+func (*Listener) SetLimits(int, int) {}
+
 // Shutdown does nothing.
 func (*Listener) Shutdown(context.Context) error { return nil }
 

@@ -35,6 +35,8 @@ type Listener struct {
 		stopping    bool // no further connection is served
 		connections map[*connection]struct{}
 		byAddress   map[netip.Addr]int
+		// connectionsMax and perAddressMax are those of Options until SetLimits.
+		connectionsMax, perAddressMax int
 	}
 }
 
@@ -64,6 +66,7 @@ func Listen(ctx context.Context, addr string, options Options) (*Listener, error
 	}
 	l.mu.connections = make(map[*connection]struct{})
 	l.mu.byAddress = make(map[netip.Addr]int)
+	l.mu.connectionsMax, l.mu.perAddressMax = options.ConnectionsMax, options.ConnectionsPerAddressMax
 	l.running.Go(l.accept)
 	l.running.Go(l.sweep)
 	return l, nil
@@ -71,6 +74,17 @@ func Listen(ctx context.Context, addr string, options Options) (*Listener, error
 
 // Addr returns the address that the listener listens at.
 func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
+
+// SetLimits replaces Options.ConnectionsMax and ConnectionsPerAddressMax for connections that
+// come from now on; those that are open stay. Both have to be above 0.
+func (l *Listener) SetLimits(connectionsMax, perAddressMax int) {
+	if connectionsMax <= 0 || perAddressMax <= 0 {
+		panic("stream: a limit of connections is not above 0")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.connectionsMax, l.mu.perAddressMax = connectionsMax, perAddressMax
+}
 
 // Metrics returns the counters, also after Close.
 func (l *Listener) Metrics() *Metrics { return l.options.Metrics }
@@ -216,10 +230,10 @@ func (l *Listener) register(c *connection) error {
 	switch {
 	case l.mu.stopping:
 		return ErrShutdown
-	case len(l.mu.connections) >= l.options.ConnectionsMax:
+	case len(l.mu.connections) >= l.mu.connectionsMax:
 		metrics.ConnectionsRefused.Add(1)
 		return ErrConnectionsMax
-	case l.mu.byAddress[c.address] >= l.options.ConnectionsPerAddressMax:
+	case l.mu.byAddress[c.address] >= l.mu.perAddressMax:
 		metrics.ConnectionsRefusedByAddress.Add(1)
 		return ErrConnectionsPerAddressMax
 	}
