@@ -254,6 +254,7 @@ func (q *commitJournal) buildFrame() {
 	f := q.newFrame()
 	f.sequence, f.flushBy = q.sequence, q.shard.now+plan.RelaxedFlushAge
 	q.builder.Begin(f.buffer)
+	q.pace.pieceBytes = plan.BackBytes(q.size, len(q.shard.logs))
 	taken := 0
 	for _, l := range q.ready {
 		if !q.addEntry(f, l) {

@@ -40,7 +40,7 @@ type pacer struct {
 	now         plan.Pace // as of the last turn, and what follows from it
 	burst       int64
 	inFlightMax int64
-	pieceBytes  int64 // of a log gather before they are written back
+	pieceBytes  int64 // of a log gather before they are written back, as of the last frame
 	hurry       bool  // the shard closes
 
 	frameAt   time.Duration // when the last frame was submitted
@@ -120,7 +120,6 @@ func (p *pacer) refill(s *shard) {
 	rate := p.now.Rate()
 	p.allowance += int64(float64(rate) * (s.now - p.at).Seconds())
 	p.burst, p.inFlightMax = p.now.Burst(), p.now.InFlightMax()
-	p.pieceBytes = plan.BackBytes(s.journal.size, len(s.logs))
 	p.allowance = min(p.allowance, p.burst)
 	p.at = s.now
 }
