@@ -110,6 +110,7 @@ func (s *shard) moveAway(j *job, l *Log, to *shard) error {
 			err = l.waitFlushed(j, l.next.offset)
 		}
 		if err == nil {
+			s.journal.pace.forget(l)
 			err = j.until(func() bool { return l.atRest() || l.usable() != nil || s.closing })
 		}
 		if s.closing && err == nil {

@@ -68,6 +68,38 @@ func TestLogMoves(t *testing.T) {
 	r.close()
 }
 
+// A log with enough for write-back waits in its queue, from which nothing is taken while the
+// ring is nearly empty, even when a large append has brought everything to the segments
+// meanwhile. It moves all the same.
+func TestALogThatWaitsForWriteBackMoves(t *testing.T) {
+	r := newRig(t)
+	r.tune = func(o *Options) { o.Shards, o.JournalBytes = 2, 8<<20 }
+	r.start()
+	defer r.close()
+	l := r.openLogs(1)[0]
+	from, to := l.shard, r.step.shards[1-l.shard.number]
+	for n := range uint64(4) {
+		r.appendTo(n, 90<<10, l)
+	}
+	r.appendTo(9, 600<<10, l)
+	if !l.back.queued || l.flushed.offset < l.next.offset {
+		t.Fatalf("queued %v, %+v", l.back.queued, l.frontiers())
+	}
+	moved := false
+	from.inbox.send(message{call: &call{ended: make(chan struct{}), run: func(j *job) error {
+		err := from.moveAway(j, l, to)
+		moved = err == nil
+		return err
+	}}})
+	for range 10 {
+		r.settle()
+		r.pass(time.Millisecond)
+	}
+	if !moved || l.shard != to {
+		t.Fatal("the log does not move")
+	}
+}
+
 // What is submitted while a log moves waits and is appended in order; a read that
 // waited is answered, one that comes waits for the log.
 func TestRequestsDuringAMove(t *testing.T) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"ringlog/engine/plan"
@@ -62,6 +63,15 @@ func (p *pacer) add(l *Log) {
 	if !l.back.queued {
 		l.back.queued = true
 		p.queue = append(p.queue, l)
+	}
+}
+
+// forget takes a log out of the queue of which the segments have everything: while the
+// ring is nearly empty nothing else would.
+func (p *pacer) forget(l *Log) {
+	if l.back.queued {
+		l.back.queued = false
+		p.queue = slices.DeleteFunc(p.queue, func(queued *Log) bool { return queued == l })
 	}
 }
 
