@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,6 +50,26 @@ func engineOptions(o *Options, directory string, tail, cold *buffer.Pool) engine
 		options.FilesFlushMax = math.MaxInt
 	}
 	return options
+}
+
+// touch uses all of a pool's memory once, as a broker that has been running for a while has: fresh
+// pages take the cores for seconds of a run, and say nothing about the next ones.
+func touch(pool *buffer.Pool) {
+	var held []*buffer.Buffer
+	for size := pool.MaxBytes(); size >= os.Getpagesize(); {
+		b := pool.TryGet(size)
+		if b == nil {
+			size /= 2
+			continue
+		}
+		held = append(held, b)
+		for memory := b.Bytes(); len(memory) > 0; memory = memory[min(os.Getpagesize(), len(memory)):] {
+			memory[0] = 0
+		}
+	}
+	for _, b := range held {
+		b.Release()
+	}
 }
 
 // engineCounters takes from the engine's figures what is compared with other systems.
@@ -131,6 +152,7 @@ func (g *engineGroup) Answered(*engine.AppendGroup) {
 func runEngine(ctx context.Context, l *engineLoad) (err error) {
 	o := l.options
 	tail, cold := buffer.NewPool("perf tail", o.TailBytes), buffer.NewPool("perf cold", coldBytes)
+	touch(tail)
 	stop, warm := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(warm)
