@@ -5,7 +5,8 @@
 #
 #   ROWS="384x1024 4x1048576" scripts/commit-table.sh [perf commit flags ...]
 #
-# ROWS are PARTITIONSxBYTES, DURABILITIES "durable written". ROUNDS=5 SECONDS_EACH=3 WARM_UP=1s
+# ROWS are PARTITIONSxBYTES, DURABILITIES "durable written", SYSTEMS "auto sync raw serial" (the engine with
+# its journal and without, the raw program with overlap and without). ROUNDS=5 SECONDS_EACH=3 WARM_UP=1s
 # IN_FLIGHT_BYTES=1073741824 SPACE_BYTES=40000000000. DATA=. is a directory on the disk
 # to measure, OUT=./commit-table gets the endings .jsonl (every run) and .md (the table, of all runs
 # that .jsonl has). RINGLOG is a binary to use instead of building one. Needs jq, and a machine on
@@ -14,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-3} data=${DATA:-.} out=${OUT:-./commit-table}
 space=${SPACE_BYTES:-40000000000} flight=${IN_FLIGHT_BYTES:-1073741824}
-durabilities=${DURABILITIES:-durable written}
+durabilities=${DURABILITIES:-durable written} systems=" ${SYSTEMS:-auto sync raw serial} "
 if [ -z "${ROWS:-}" ]; then # what matters most first
   ROWS="384x1024 4x1048576 16x1024 10000x1024"
   for bytes in 1024 100 16384 65536 1048576; do
@@ -53,14 +54,14 @@ for durability in $durabilities; do
   for row in $ROWS; do
     for round in $(seq "$rounds"); do
       echo "commit-table: $row, $durability, round $round of $rounds" >&2
-      run "$row" "$durability" "$round" auto --system engine --way auto "$@"
-      run "$row" "$durability" "$round" sync --system engine --way sync "$@"
+      [[ $systems != *" auto "* ]] || run "$row" "$durability" "$round" auto --system engine --way auto "$@"
+      [[ $systems != *" sync "* ]] || run "$row" "$durability" "$round" sync --system engine --way sync "$@"
       if [ "${row#*x}" -ge 262144 ]; then
         run "$row" "$durability" "$round" "raw direct" --system direct "$@"
-      else
-        run "$row" "$durability" "$round" "raw journal" --system journal "$@"
-        run "$row" "$durability" "$round" "raw journal, serial" --system journal --overlap=false "$@"
+        continue
       fi
+      [[ $systems != *" raw "* ]] || run "$row" "$durability" "$round" "raw journal" --system journal "$@"
+      [[ $systems != *" serial "* ]] || run "$row" "$durability" "$round" "raw journal, serial" --system journal --overlap=false "$@"
     done
   done
 done
