@@ -13,7 +13,7 @@
 // A loop's goroutine owns its connections: their sessions, their reading, their writing.
 // It is not locked to a thread (locked, gnet is half as fast). What a connection holds
 // while nothing happens is a few small structs and no memory of the pool: measured, 10,000 connections
-// that have said something once cost 18 MB and no goroutine, with net/stream alone 78 MB and 20,000.
+// with a parked fetch each cost the broker 36 MB and no goroutine, with net/stream alone 118 MB and 20,000.
 //
 // # How gnet is used
 //

@@ -74,6 +74,21 @@ func TestWhatWaitsMoves(t *testing.T) {
 				t.Error("the reply was cut wrongly")
 			}
 		}},
+		"a reply with a loan that the socket does not take": {tell: func(t *testing.T, s *stage) {
+			b := &library{content: bytes.Repeat([]byte("0123456789abcdef"), 1<<20)}
+			parts := make([][]byte, 16)
+			b.lend(parts)
+			frontendtest.SendLines(t, s.client, append([]byte{0, 0, 0, 4}, "hold"...))
+			(<-s.held).Complete(frontend.Reply{Parts: parts, Loan: loan{b, parts}})
+			frontendtest.Await(t, "the connection moves", func() bool { return s.Metrics().ConnectionsMoved.Load() == 1 })
+			got := make([]byte, len(b.content))
+			if _, err := io.ReadFull(s.client, got); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, b.content) {
+				t.Error("the reply was cut wrongly")
+			}
+		}},
 		"more requests than may be in flight": {options: stream.Options{InFlightRequestsMax: 2}, tell: func(t *testing.T, s *stage) {
 			hold := append([]byte{0, 0, 0, 4}, "hold"...)
 			frontendtest.SendLines(t, s.client, bytes.Repeat(hold, 3))
@@ -126,6 +141,34 @@ func TestWhatWaitsMoves(t *testing.T) {
 			frontendtest.ExpectLineReplies(t, s.client, 1)
 		})
 	}
+}
+
+// library lends equal parts of its content, and loan spoils those that are given back.
+type library struct{ content []byte }
+
+func (b *library) lend(parts [][]byte) {
+	size := len(b.content) / len(parts)
+	for i := range parts {
+		parts[i] = bytes.Clone(b.content[i*size:][:size])
+	}
+}
+
+type loan struct {
+	library *library
+	parts   [][]byte
+}
+
+// Return implements frontend.Loan.
+func (l loan) Return(int) {
+	for _, part := range l.parts {
+		clear(part)
+	}
+}
+
+// Lend implements frontend.Loan.
+func (l loan) Lend(first, _ int, _ func()) (int, error) {
+	l.library.lend(l.parts)
+	return len(l.parts) - first, nil
 }
 
 // Connections that wait for something cost neither goroutines nor memory of the pool, and all
