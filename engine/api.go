@@ -94,6 +94,12 @@ type Options struct {
 	// NewStore makes the secret that the journal's frames bear, once for a data
 	// directory; nil draws it at random.
 	NewStore func() [16]byte
+	// FreeBytesMin is how much of the disk is kept free: while less is, no log is given new space, and appends
+	// that need some are refused with ErrNoSpace. 0 is nothing; FreeBytesDefault is
+	// 1 GiB or 2 % of the file system, whichever is more, but no more than 10 %.
+	FreeBytesMin int64
+	// Directory is what messages call the disk's root.
+	Directory string
 	// Prewrite writes prepared space through with zeros before it is used. Flushes are
 	// then cheaper, because the file system has no blocks to turn from reserved
 	// into written; each byte of a segment that is used for the first time is written twice.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"ringlog/buffer"
@@ -94,6 +95,9 @@ func (l *Log) popWaiting() *Append {
 
 // refuse answers an append that the replica has not seen.
 func (l *Log) refuse(a *Append, err error) {
+	if errors.Is(err, ErrNoSpace) {
+		l.shard.counters.spaceRefusals.Add(1)
+	}
 	a.Err = err
 	a.StartOffset = l.startDurable
 	group := a.group
@@ -118,9 +122,11 @@ func (l *Log) room(batch record.Batch) (bool, error) {
 	if l.cut.active || l.leaving {
 		return false, nil
 	}
+	if l.side.unnamed != nil {
+		return false, l.noSpace(l.side.unnamed)
+	}
 	if l.way != direct && l.shard.journal.full() {
-		l.starve() // until a trim has made room
-		return false, nil
+		return false, l.starve() // until a trim has made room
 	}
 	size := int64(len(batch))
 	if size+plan.BlockBytes > int64(l.shard.options.Tail.MaxBytes()) {
@@ -134,11 +140,13 @@ func (l *Log) room(batch record.Batch) (bool, error) {
 		l.roll()
 	}
 	if !l.tail.room(l, size) {
-		l.starve()
-		return false, nil
+		return false, l.starve()
 	}
 	return true, nil
 }
+
+// noSpace is the answer to an append that a lack of space keeps out.
+func (l *Log) noSpace(cause error) error { return fmt.Errorf("%w: %s: %w", ErrNoSpace, l.label, cause) }
 
 // rolls says whether the batch begins a new segment.
 func (l *Log) rolls(batch record.Batch) bool {

@@ -29,7 +29,7 @@ type boot struct {
 	rings       []int         // shards whose journals were found, in order
 	spills      []LogID       // logs with entries that were put aside
 	reserves    map[int]int64 // bytes of those that were found, by their shards
-	stored      []int64       // bytes of each shard's checkpoint that this start wrote
+	stored      []storedCheckpoint
 
 	// What the journals of this run begin with.
 	store    [16]byte
@@ -44,6 +44,17 @@ type bootCheckpoint struct {
 	shard   int
 	content segment.Checkpoint // empty when it is damaged
 	damaged bool
+}
+
+// storedCheckpoint is the checkpoint of a shard as this start wrote it.
+type storedCheckpoint struct {
+	file  pair
+	bytes int64
+}
+
+// hasCheckpoint says whether the last run left a checkpoint of the shard.
+func (b *boot) hasCheckpoint(shard int) bool {
+	return slices.ContainsFunc(b.checkpoints, func(c bootCheckpoint) bool { return c.shard == shard })
 }
 
 // run does everything in order. It can be begun again at any point.
@@ -238,6 +249,8 @@ func (b *boot) place(j *job) error {
 // dealt anew.
 func (b *boot) readPlacement(j *job) (map[LogID]int, error) {
 	content, err := j.readFile(segment.PlacementName, placementBytesMax)
+	file := &b.engine.placement.file
+	file.there, file.bytes = err == nil, int64(len(content))
 	if errors.Is(err, fs.ErrNotExist) {
 		if len(b.logs) > 0 {
 			j.shard.logger.Warn("there is no placement table: logs are placed anew, which costs nothing else", "logs", len(b.logs))
@@ -275,17 +288,21 @@ func (b *boot) distribute(j *job) error {
 		p := segment.Checkpoint{Store: b.store, Run: b.runNow, From: b.sequence, Flushed: b.sequence - 1, Logs: share}
 		name := segment.CheckpointName(n)
 		content := p.Encode()
-		b.stored = append(b.stored, int64(len(content)))
-		err := j.shard.reserve.replaceFile(j, ".", name, content, false)
+		file := pair{directory: ".", name: name, there: b.hasCheckpoint(n)}
+		err := j.shard.reserve.replace(j, &file, content)
 		if isFull(err) {
 			return fmt.Errorf("engine: write %s: the disk is full: free %d bytes in the data directory: %w", name, roundUp(int64(len(content))), err)
 		}
 		if err != nil {
 			return fmt.Errorf("engine: write %s: %w", name, err)
 		}
+		b.stored = append(b.stored, storedCheckpoint{file: file, bytes: int64(len(content))})
 	}
 	if err := j.simple(disk.SyncDirectory, "."); err != nil {
 		return fmt.Errorf("engine: sync the data directory: %w", err)
+	}
+	for i := range b.stored {
+		b.stored[i].file.synced(nil)
 	}
 	return nil
 }

@@ -49,7 +49,12 @@ func (s *shard) close(j *job) error {
 		keep(s.syncEverything(j))
 	}
 	if s.err == nil {
-		keep(s.keeper.checkpointNow(j))
+		err := s.keeper.checkpointNow(j)
+		if isShortage(err) {
+			s.logger.Warn("no space for the recovery checkpoint: the next start reads more", "shard", s.number, "error", err)
+			err = nil
+		}
+		keep(err)
 	}
 	for _, l := range logs {
 		l.shut(ErrClosed)
@@ -78,7 +83,21 @@ func (l *Log) refuseAppends() {
 // settle brings a log to rest: everything that has an offset is durable in the
 // segments, and nothing is in flight.
 func (l *Log) settle(j *job) error {
-	if err := l.saveAll(j); err != nil {
+	err := l.saveAll(j)
+	if isShortage(err) {
+		// Whatever was acknowledged is durable. What a full disk keeps out is what is rebuilt, and
+		// appends that nobody has had an answer to.
+		l.shard.logger.Warn("no space to bring a log to rest: the next start reads more", "log", l.label, "error", err)
+		if u := l.firstUnnamed(); u != nil {
+			err = l.waitFlushed(j, u.BaseOffset)
+		} else {
+			err = nil
+		}
+		if isShortage(err) {
+			return nil // what was acknowledged is in the journal
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("engine: close %s: %w", l.label, err)
 	}
 	l.settled = true

@@ -24,6 +24,9 @@ const (
 
 	segmentBytesMin = 4096
 
+	// FreeBytesDefault in Options.FreeBytesMin lets the size of the file system decide.
+	FreeBytesDefault = -1
+
 	// JournalBytesMin and JournalBytesMax bound Options.JournalBytes: what a start finds in
 	// the journals is in memory until it is merged.
 	JournalBytesMin = plan.JournalBytesMin

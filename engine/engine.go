@@ -86,8 +86,8 @@ func (e *Engine) begin(ctx context.Context) error {
 		return err
 	}
 	return e.callAll(ctx, func(j *job, s *shard) error {
-		s.keeper.begin(s, b.shares[s.number])
-		s.reserve.begin(b.reserves[s.number], b.stored[s.number])
+		s.keeper.begin(s, b.shares[s.number], b.stored[s.number].file)
+		s.reserve.begin(b.reserves[s.number], b.stored[s.number].bytes)
 		s.journal.startRun(b.store, b.runNow, b.sequence)
 		return s.journal.openRing(j)
 	})

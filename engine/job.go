@@ -166,6 +166,11 @@ func (j *job) rename(from, to string) error {
 	return j.do(&j.one)
 }
 
+func (j *job) exchange(one, two string) error {
+	j.one = disk.Operation{Kind: disk.Exchange, Path: one, NewPath: two}
+	return j.do(&j.one)
+}
+
 func (j *job) open(path string, flags disk.Flags) (disk.File, int64, error) {
 	j.one = disk.Operation{Kind: disk.Open, Path: path, Flags: flags}
 	err := j.do(&j.one)

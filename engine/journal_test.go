@@ -216,7 +216,7 @@ func TestStartWithAFullRing(t *testing.T) {
 			b.submit(1000)
 			if b.round < 5 {
 				b.settle()
-			} else if b.round%4 == 0 {
+			} else if b.round%2 == 0 {
 				b.turn()
 			}
 			if b.round > 2000 {

@@ -27,7 +27,8 @@ type keeper struct {
 	loaded     []segment.CheckpointLog // of logs that were not opened yet, as the last run left them
 	found      map[LogID]int           // their indexes in loaded
 	lock       jobLock                 // held by the job that replaces the file
-	dirty      bool                    // something changed since the last checkpoint
+	file       pair
+	dirty      bool // something changed since the last checkpoint
 	writing    bool
 	failing    bool // the last checkpoint could not be written
 	again      bool // somebody asked for one while one was being written
@@ -71,10 +72,14 @@ func (retentionTick) expire(s *shard) {
 }
 
 // begin takes what the last run left behind of the shard's logs, and arms the clocks.
-func (k *keeper) begin(s *shard, loaded []segment.CheckpointLog) {
+func (k *keeper) begin(s *shard, loaded []segment.CheckpointLog, file pair) {
+	k.file = file
 	k.setLoaded(loaded)
 	s.timers.set(&k.checkpoint, s.now+s.options.CheckpointInterval, k.ticker)
 	s.timers.set(&k.retention, s.now+s.options.RetentionInterval, k.retainer)
+	if s.space.enabled() {
+		s.timers.set(&s.space.timer, s.now, &s.space)
+	}
 }
 
 // checkpointOf returns the entry of a log if it is of the manifest's
@@ -124,6 +129,7 @@ func (k *keeper) wantCheckpoint(s *shard) {
 			// Nothing is lost but time at the next start. The clock tries again.
 			k.dirty = true
 			s.logger.Error("the recovery checkpoint cannot be written", "shard", s.number, "error", err)
+			s.shortOf(err)
 			s.failLimited(err)
 		}
 	})
@@ -194,13 +200,16 @@ func (k *keeper) replace(j *job) error {
 	if s.faults.reuseBeforeCheckpoint {
 		q.releaseTo(oldest)
 	}
-	name := segment.CheckpointName(s.number)
 	content := p.Encode()
-	if err := s.reserve.replaceFile(j, ".", name, content, true); err != nil {
+	if err := s.reserve.replace(j, &k.file, content); err != nil {
+		return err
+	}
+	if err := k.file.settle(j); err != nil {
 		return err
 	}
 	s.reserve.stored = int64(len(content))
 	s.counters.checkpoints.Add(1)
+	s.short = nil
 	q.releaseTo(oldest)
 	for _, r := range limits {
 		r.file.limit = max(r.file.limit, r.limit)
@@ -208,7 +217,19 @@ func (k *keeper) replace(j *job) error {
 			r.file.log.wantWrites()
 		}
 	}
+	k.prepareNext(j, int64(len(content)))
 	return nil
+}
+
+// prepareNext sees that the next checkpoint finds its space, also when there are as many
+// logs again by then. Nothing of it is needed now.
+func (k *keeper) prepareNext(j *job, bytes int64) {
+	if k.file.spare >= bytes+disk.BlockBytes/2 {
+		return
+	}
+	if err := k.file.prepare(j, 2*bytes); err != nil && !isFull(err) && !isClosed(err) {
+		j.shard.logger.Warn("no space can be prepared for the next checkpoint", "shard", j.shard.number, "error", err)
+	}
 }
 
 // checkpointEntry describes what is durable of the log, and up to where its

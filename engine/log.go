@@ -76,6 +76,7 @@ type Log struct {
 	parked   parkedParts // readers that wait for the high watermark
 	streams  *stream     // consumers behind the tail that go on where they stopped
 	metaLock jobLock     // held by the job that changes files and manifest
+	meta     pair        // log.meta
 	jobs     int         // that work on this log: it is not given up before they end
 
 	dirtyCounted int64  // of it in counters.dirtyBytes

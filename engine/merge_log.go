@@ -71,6 +71,7 @@ func (g *merge) run(j *job, s *shard) error {
 		return err
 	}
 	l.label = manifest.Label
+	l.meta = pair{directory: l.directory, name: segment.ManifestName, there: true, bytes: int64(len(content))}
 	err = g.runLog(j, l, manifest)
 	l.giveUp(j)
 	return err

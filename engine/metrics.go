@@ -43,6 +43,8 @@ type counters struct {
 	preparedBytes, otherBytes          atomic.Int64
 	dirtyBytes                         atomic.Int64
 	spills                             atomic.Int64
+	spaceRefusals                      atomic.Int64
+	space                              diskGauges
 	shardPoisoned                      atomic.Int64 // 0 or 1
 	journal                            journalGauges
 }
@@ -136,6 +138,13 @@ type Metrics struct {
 	Spills          int64         // total files with journal entries of one log that were put aside
 	PoisonedShards  int64         // whose journal or file system failed
 
+	SpaceRefusals int64 // total appends that were refused with ErrNoSpace
+	// The disk, where Options.FreeBytesMin asks for something of it; else 0.
+	DiskBytes     int64 // size of its file system
+	DiskFreeBytes int64 // that the process may still take
+	DiskFreeMin   int64 // that are kept free
+	DiskLow       int64 // shards that refuse appends because less is free
+
 	// The commit journal. What an append's way is turns out when it takes it:
 	// Appends less JournalAppends went to the segments at once, or wait.
 	JournalAppends     int64         // total batches that were put into frames
@@ -206,7 +215,8 @@ func (c *counters) metrics(now time.Duration) Metrics {
 		SegmentsDeleted: c.segmentsDeleted.Load(), FilesRemoved: c.filesRemoved.Load(),
 		RecoveredBytes: c.recoveredBytes.Load(), RecoveryTime: time.Duration(c.recoveredNanos.Load()),
 		RelaxedAppends: c.relaxedAppends.Load(), DirtyBytes: c.dirtyBytes.Load(),
-		Spills: c.spills.Load(), PoisonedShards: c.shardPoisoned.Load(),
+		Spills: c.spills.Load(), PoisonedShards: c.shardPoisoned.Load(), SpaceRefusals: c.spaceRefusals.Load(),
+		DiskBytes: c.space.total.Load(), DiskFreeBytes: c.space.free.Load(), DiskFreeMin: c.space.min.Load(), DiskLow: c.space.low.Load(),
 		BackBytes: c.backBytes.Load(), PreparedBytes: c.preparedBytes.Load(), OtherBytes: c.otherBytes.Load(),
 	}
 	c.journalMetrics(&m, now)
@@ -270,6 +280,11 @@ func (m *Metrics) add(o *Metrics) {
 	m.DirtyBytes += o.DirtyBytes
 	m.Spills += o.Spills
 	m.PoisonedShards += o.PoisonedShards
+	m.SpaceRefusals += o.SpaceRefusals
+	m.DiskLow += o.DiskLow
+	if m.DiskBytes == 0 || o.DiskBytes > 0 && o.DiskFreeBytes < m.DiskFreeBytes { // all shards stand on one
+		m.DiskBytes, m.DiskFreeBytes, m.DiskFreeMin = o.DiskBytes, o.DiskFreeBytes, o.DiskFreeMin
+	}
 	m.JournalAppends += o.JournalAppends
 	m.JournalAppendBytes += o.JournalAppendBytes
 	m.Frames += o.Frames

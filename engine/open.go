@@ -36,6 +36,7 @@ func (s *shard) openLog(j *job, spec LogSpec, create bool) (*Log, error) {
 		id: spec.ID, label: spec.Label, shard: s, directory: spec.ID.String(),
 		config: spec.Config.withDefaults(), replica: spec.Replica, epochLead: -1,
 	}
+	l.meta = pair{directory: l.directory, name: segment.ManifestName}
 	began := s.options.Monotonic()
 	l.jobs++
 	err := l.open(j, create)
@@ -90,6 +91,7 @@ func (l *Log) open(j *job, create bool) error {
 	if err != nil {
 		return err
 	}
+	l.meta.there, l.meta.bytes = true, int64(len(content))
 	if m.LogID != l.id {
 		return &segment.CorruptError{File: l.directory + "/" + segment.ManifestName, Reason: "it is the manifest of log " + LogID(m.LogID).String()}
 	}

@@ -22,13 +22,15 @@ type placement struct {
 	}
 
 	// What follows belongs to shard 0, which writes the file.
-	saving  jobLock
+	saving  jobLock // of file
+	file    pair
 	durable uint64 // version of the file
 }
 
 func (p *placement) init(shards int) {
 	p.mu.shards = make(map[LogID]int)
 	p.mu.counts = make([]int, shards)
+	p.file = pair{directory: ".", name: segment.PlacementName}
 }
 
 // of returns the shard of a log; ok is false when it has none.
@@ -111,7 +113,10 @@ func (p *placement) save(j *job) error {
 		return nil
 	}
 	content, version := p.encode()
-	if err := j.shard.reserve.replaceFile(j, ".", segment.PlacementName, content, true); err != nil {
+	if err := j.shard.reserve.replace(j, &p.file, content); err != nil {
+		return err
+	}
+	if err := p.file.settle(j); err != nil {
 		return err
 	}
 	p.durable = version

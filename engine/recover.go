@@ -154,7 +154,7 @@ func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
 	}
 	removed := false
 	for _, entry := range entries {
-		stranger := segment.IsPrepared(entry.Name) || strings.HasSuffix(entry.Name, segment.NewSuffix)
+		stranger := segment.IsPrepared(entry.Name) || strings.HasSuffix(entry.Name, segment.NewSuffix) && entry.Name != segment.ManifestNewName
 		offset, suffix, ok := segment.ParseName(entry.Name)
 		switch {
 		case !ok:

@@ -21,8 +21,8 @@ const (
 // reserve is space of the data directory that is kept for the moment in which the disk
 // is full: making room (retention, DeleteRecords) begins with writing a manifest, and a
 // start with writing the checkpoint, which has the number of the run (rule 8). Both
-// put a file in the place of another one, so the space is missed only while the two
-// are there together, and soon comes back.
+// are pairs and seldom need it: when one has outgrown its second file, or names cannot be
+// exchanged.
 //
 // While it is away no log of the shard is given new space: it would be the first to
 // take what is needed last.
@@ -103,11 +103,7 @@ func (r *reserve) returned() {
 		return
 	}
 	r.full = false
-	for _, l := range r.shard.logs {
-		if l.space.full != nil {
-			l.prepare()
-		}
-	}
+	r.shard.retryFull()
 }
 
 // give gives the reserve back to the disk, and says whether there was any.
@@ -127,11 +123,11 @@ func (r *reserve) give(j *job) bool {
 	return true
 }
 
-// replaceFile is job.replaceFile for what a full disk must not hold up.
-func (r *reserve) replaceFile(j *job, directory, name string, content []byte, sync bool) error {
-	err := j.replaceFile(directory, name, name+segment.NewSuffix, content, sync)
+// replace is pair.replace for what has to find more space than was prepared.
+func (r *reserve) replace(j *job, p *pair, content []byte) error {
+	err := p.replace(j, content)
 	if isFull(err) && r.give(j) {
-		err = j.replaceFile(directory, name, name+segment.NewSuffix, content, sync)
+		err = p.replace(j, content)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"ringlog/engine/disk"
 	"ringlog/engine/segment"
@@ -47,6 +48,12 @@ func (l *Log) nameSegments() {
 		err := l.runNaming(j)
 		l.jobs--
 		l.side.naming = false
+		l.side.unnamed = nil
+		if isShortage(err) {
+			l.side.unnamed = err
+			l.retryWaiting() // they are refused
+			l.wakeFlushWaiters()
+		}
 		l.metaEnded("naming a segment, and with it the acknowledgement of its appends,", err)
 	})
 }
@@ -102,16 +109,19 @@ func (l *Log) writeManifest(j *job) error {
 		}
 	}
 	content := l.manifest()
-	err := j.replaceFile(l.directory, segment.ManifestName, segment.ManifestNewName, content.Encode(), false)
+	encoded := content.Encode()
+	err := l.meta.replace(j, encoded)
 	if isShortage(err) && (l.givePrepared(j) || isFull(err)) { // a full disk must not keep retention from making room
-		err = l.shard.reserve.replaceFile(j, l.directory, segment.ManifestName, content.Encode(), false)
+		err = l.shard.reserve.replace(j, &l.meta, encoded)
 	}
 	if err == nil {
 		err = l.syncDirectory(j)
+		l.meta.synced(err)
 	}
 	if err != nil {
 		return fmt.Errorf("engine: replace the manifest of %s: %w", l.label, err)
 	}
+	l.side.unnamed = nil
 	for _, f := range named {
 		f.named = true
 	}
@@ -120,6 +130,22 @@ func (l *Log) writeManifest(j *job) error {
 	l.advance()
 	l.flushMoved()
 	return nil
+}
+
+// prepareManifest sees that log.meta can name one more segment, and a new epoch, on a disk that is full
+// by then: what a segment takes would otherwise wait for its name.
+func (l *Log) prepareManifest(j *job) error {
+	if err := l.metaLock.lock(j); err != nil {
+		return err
+	}
+	defer l.metaLock.unlock(l.shard)
+	if err := l.usable(); err != nil {
+		return err
+	}
+	m := l.manifest()
+	m.Segments = append(m.Segments, segment.Summary{}, segment.Summary{})
+	m.Epochs = append(slices.Clone(m.Epochs), segment.Epoch{})
+	return l.meta.prepare(j, int64(len(m.Encode())))
 }
 
 // givePrepared removes prepared space that nothing has been written to, and says

@@ -74,7 +74,10 @@ type shard struct {
 	indexes  indexCache
 	keeper   keeper
 	reserve  reserve
+	space    watermark
+	short    error             // the lack of space for which the checkpoint, and with it the journal's trim, waits; nil for none
 	arrivals map[LogID]*moving // logs that are on their way here
+	fullSaid time.Duration     // when it may be said again that there is no space
 	opening  map[LogID]bool    // being opened, created or deleted by a job
 
 	openedBefore map[LogID]bool // not with success: what was renamed then may be in memory only
@@ -102,7 +105,7 @@ func newShard(e *Engine, number int) *shard {
 		arrivals:     make(map[LogID]*moving),
 	}
 	s.tail.init(s)
-	s.journal.shard, s.reserve.shard = s, s
+	s.journal.shard, s.reserve.shard, s.space.shard = s, s, s
 	s.reads.init(s)
 	s.joins.init(s)
 	s.files.init(max(e.options.FilesOpenMax/e.options.Shards, filesOpenMin))

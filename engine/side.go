@@ -36,6 +36,7 @@ type logSide struct {
 	saving      bool
 	sealing     bool
 	naming      bool
+	unnamed     error           // the lack of space for which a segment has no name; nil for none
 	epochsSaved []segment.Epoch // those that the manifest has
 	saved       mark            // what the last save covers; no segment when there is none
 	snapshots   []int64
@@ -143,6 +144,9 @@ func (l *Log) waitFlushed(j *job, offset int64) error {
 		if err := l.usable(); err != nil {
 			return err
 		}
+		if err := l.cannotFlush(offset); err != nil {
+			return err
+		}
 		l.lazy.wanted = true
 		l.settleTo = max(l.settleTo, offset)
 		if s.journal.enabled() {
@@ -153,6 +157,23 @@ func (l *Log) waitFlushed(j *job, offset int64) error {
 		if err := j.park(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// cannotFlush says which lack of space keeps a log that closes from having everything below
+// offset in its segments: what nobody was told is durable, in a segment without a name, or what the
+// journal has.
+func (l *Log) cannotFlush(offset int64) error {
+	s := l.shard
+	switch {
+	case !s.closing:
+		return nil
+	case l.writes.limited:
+		return s.short
+	}
+	if u := l.firstUnnamed(); u != nil && l.side.unnamed != nil && offset > u.BaseOffset {
+		return l.side.unnamed
 	}
 	return nil
 }

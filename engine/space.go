@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"time"
 
 	"ringlog/engine/disk"
@@ -12,6 +11,8 @@ import (
 const (
 	// noSpaceRetry is how often a log whose disk was full looks again.
 	noSpaceRetry = time.Second
+	// noSpaceRepeat is how often it is said of some log of a shard.
+	noSpaceRepeat = 10 * time.Second
 	// sparesMax is how many freed segments a log keeps for itself (rule 8).
 	sparesMax = 1
 )
@@ -32,7 +33,11 @@ type logSpace struct {
 }
 
 // expire tries again after the disk was full.
-func (p *logSpace) expire(*shard) {
+func (p *logSpace) expire(s *shard) {
+	if s.space.low { // all are told when that ends
+		s.timers.set(&p.retry, s.now+noSpaceRetry, p)
+		return
+	}
 	p.log.prepare()
 }
 
@@ -113,10 +118,14 @@ func (l *Log) prepared(err error) {
 		l.space.needBytes, l.space.needsRoll = 0, false
 		l.retryWaiting()
 	case isShortage(err):
-		if l.space.full == nil {
-			s.logger.Warn("no space or no file descriptor for the next bytes of a log: its produces are refused until there is", "log", l.label, "error", err)
+		switch {
+		case isWatermark(err) && s.space.low: // it has said so
+		case l.space.full == nil && s.now >= s.fullSaid:
+			s.fullSaid = s.now + noSpaceRepeat
+			s.logger.Error("no space or no file descriptor for the next bytes of a log: its produces are refused until there is; other logs may fare the same",
+				"log", l.label, "directory", s.options.Directory, "error", err)
 		}
-		l.space.full = fmt.Errorf("%w: %s: %w", ErrNoSpace, l.label, err)
+		l.space.full = l.noSpace(err)
 		l.space.log = l
 		s.timers.set(&l.space.retry, s.now+noSpaceRetry, &l.space)
 		// Those that fit into what is reserved already still go in.
@@ -128,6 +137,7 @@ func (l *Log) prepared(err error) {
 
 // runPrepare reserves until there is nothing to reserve.
 func (l *Log) runPrepare(j *job) error {
+	small := false // the step is to be as small as can be: a larger one found no space
 	for l.usable() == nil {
 		active := l.active
 		if err := l.shard.files.open(j, active); err != nil {
@@ -141,7 +151,9 @@ func (l *Log) runPrepare(j *job) error {
 		if active != l.active {
 			continue
 		}
-		l.space.step = plan.PrepareStep(l.space.step, l.shard.since(l.space.stepAt))
+		if l.space.step = plan.PrepareStep(l.space.step, l.shard.since(l.space.stepAt)); small {
+			l.space.step = plan.PrepareStepMin
+		}
 		space := l.nextSpace()
 		if space == (plan.Space{}) {
 			return nil
@@ -151,6 +163,10 @@ func (l *Log) runPrepare(j *job) error {
 		}
 		l.space.stepAt = l.shard.now
 		if err := l.reserveSpace(j, active, space); err != nil {
+			if isFull(err) && !small {
+				small = true
+				continue
+			}
 			return err
 		}
 		l.space.needBytes, l.space.needsRoll = 0, false
@@ -164,6 +180,9 @@ func (l *Log) reserveSpace(j *job, active *segmentFile, space plan.Space) error 
 		return extend(j, active, space.ActiveTo)
 	}
 	if l.coming == nil {
+		if err := l.prepareManifest(j); err != nil {
+			return err
+		}
 		f, err := l.newPrepared(j)
 		if err != nil {
 			return err
@@ -210,6 +229,11 @@ func extend(j *job, f *segmentFile, to int64) error {
 	if f.prepared >= to {
 		return nil
 	}
+	bytes := to - f.prepared
+	if err := j.shard.space.take(j, bytes); err != nil {
+		return err
+	}
+	defer j.shard.space.give(bytes)
 	f.pins++
 	op := disk.Operation{Kind: disk.Preallocate, File: f.file, Offset: f.prepared, Length: to - f.prepared}
 	err := j.do(&op)

@@ -382,13 +382,17 @@ func (t *tailCache) end() {
 	}
 }
 
-// starve queues the log for memory.
-func (l *Log) starve() {
-	if l.starving {
-		return
+// starve queues the log for memory, or room in the journal, unless that does not come before there
+// is space on the disk: it says so then.
+func (l *Log) starve() error {
+	if short := l.shard.short; short != nil {
+		return l.noSpace(short)
 	}
-	l.starving = true
-	l.shard.starved = append(l.shard.starved, l)
+	if !l.starving {
+		l.starving = true
+		l.shard.starved = append(l.shard.starved, l)
+	}
+	return nil
 }
 
 // feedStarved lets the logs that wait for memory try again, first come first

@@ -53,16 +53,32 @@ func (s *shard) trimTo(position uint64) {
 		if err != nil && !isClosed(err) && s.err == nil {
 			q.trim.notUntil = s.now + trimRetry
 			s.timers.set(&q.trim.age, q.trim.notUntil, &q.trim)
-			s.logger.Error("the journal cannot be trimmed: when it is full appends wait", "shard", s.number, "error", err)
+			s.logger.Error("the journal cannot be trimmed: when it is full appends are refused for as long as space is missing", "shard", s.number, "error", err)
+			s.shortOf(err)
 			return
 		}
 		q.trim.expectAge(s)
 	})
 }
 
+// shortOf takes that a lack of space keeps the journal from being trimmed: whoever waits for
+// that is refused, and may try again, until a checkpoint is written.
+func (s *shard) shortOf(err error) {
+	if isShortage(err) {
+		s.short = err
+		s.tail.released = true // those that starve hear of it
+	}
+}
+
 func (q *commitJournal) runTrim(j *job, position uint64) error {
 	s := q.shard
 	began := s.now
+	if s.short != nil {
+		// What is written back may wait for the checkpoint that found no space.
+		if err := s.keeper.checkpointNow(j); err != nil {
+			return err
+		}
+	}
 	i := sort.Search(len(q.live), func(i int) bool { return q.live[i].position >= position })
 	below := q.liveFrom + uint64(i)
 	var logs []*Log
@@ -77,10 +93,13 @@ func (q *commitJournal) runTrim(j *job, position uint64) error {
 		for at < len(logs) && (logs[at].completed.offset >= logs[at].back.due || logs[at].usable() != nil) {
 			at++
 		}
-		return at == len(logs) || s.err != nil
+		return at == len(logs) || s.err != nil || s.short != nil
 	})
 	if err != nil {
 		return err
+	}
+	if s.short != nil {
+		return s.short
 	}
 	for _, l := range logs {
 		if l.failed != nil && l.closed == nil && s.err == nil {
@@ -175,10 +194,13 @@ func (q *commitJournal) trimAll(j *job) error {
 		// frame goes first: it would need another round.
 		err := j.until(func() bool {
 			q.flushNow()
-			return !q.trim.running && len(q.ready) == 0 && q.first == nil || s.err != nil
+			return !q.trim.running && len(q.ready) == 0 && q.first == nil || s.err != nil || s.short != nil
 		})
 		if err != nil {
 			return err
+		}
+		if s.short != nil {
+			return s.short // what is not in the journal goes to the segments
 		}
 		if q.used() == 0 || s.err != nil {
 			break

@@ -61,6 +61,10 @@ type Config struct {
 	// It may be changed from one start to the next. The default is a quarter of the memory for
 	// tails, shared by the shards, between 32 and 512 MiB each, and never more than half of it.
 	JournalBytes int64
+	// DiskFreeBytesMin is how much of the data directory's file system is kept free:
+	// while less is, produces that need new space are refused, so that everything else
+	// finds some. DiskFreeOff keeps nothing free. The default is engine.FreeBytesDefault.
+	DiskFreeBytesMin int64
 	// ShutdownTimeout bounds how long Run waits, once it is told to stop, for
 	// requests in flight to be answered. It then waits as long again, 10 s at least,
 	// for the disk to take what is not flushed. Default 10 s.
@@ -86,6 +90,9 @@ const (
 	// JournalOff in Config.JournalBytes is "0" as a setting: every commit is then a
 	// flush of the segments.
 	JournalOff = -1
+
+	// DiskFreeOff in Config.DiskFreeBytesMin is "0" as a setting: nothing is kept free.
+	DiskFreeOff = -2
 )
 
 // memoryBytesMin is the smallest budget with which every part can do its work.
@@ -108,6 +115,7 @@ func (c *Config) EnsureDefaults() {
 	if c.JournalBytes == 0 {
 		c.JournalBytes = newBudget(c.MemoryBytes, c.ColdBytes).journalBytes(c.Shards)
 	}
+	setDefault(&c.DiskFreeBytesMin, engine.FreeBytesDefault)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -172,6 +180,9 @@ func (c *Config) resolve() (*resolved, error) {
 		fault(fmt.Errorf("memory: %d bytes are less than %d, the least with which the broker can work", c.MemoryBytes, memoryBytesMin))
 	} else if c.ColdBytes < coldBytesMin || c.ColdBytes > c.MemoryBytes/2 {
 		fault(fmt.Errorf("%s: %d bytes are not between %d and half of memory=%d", coldSetting, c.ColdBytes, int64(coldBytesMin), c.MemoryBytes))
+	}
+	if c.DiskFreeBytesMin < 0 && c.DiskFreeBytesMin != DiskFreeOff && c.DiskFreeBytesMin != engine.FreeBytesDefault {
+		fault(fmt.Errorf("%s: %d bytes cannot be kept free", diskFreeSetting, c.DiskFreeBytesMin))
 	}
 	if c.JournalBytes != JournalOff && (c.JournalBytes < engine.JournalBytesMin || c.JournalBytes > engine.JournalBytesMax) {
 		fault(fmt.Errorf("%s: %d bytes are neither 0, for none, nor between %d and %d", journalSetting, c.JournalBytes, int64(engine.JournalBytesMin), int64(engine.JournalBytesMax)))

@@ -67,6 +67,26 @@ func TestJournalBytesAsASetting(t *testing.T) {
 	}
 }
 
+func TestDiskFreeBytesAsASetting(t *testing.T) {
+	for value, want := range map[string]int64{"": engine.FreeBytesDefault, "0": 0, "4MiB": 4 << 20, "1 GiB": 1 << 30} {
+		c := Config{MemoryBytes: memoryBytesMin}
+		if value != "" {
+			if err := c.Set("ringlog.disk.free.min.bytes", value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.EnsureDefaults()
+		if err := c.Validate(); err != nil || freeBytesMin(c.DiskFreeBytesMin) != want {
+			t.Errorf("%q keeps %d free, want %d; %v", value, freeBytesMin(c.DiskFreeBytesMin), want, err)
+		}
+	}
+	c := Config{DiskFreeBytesMin: -7}
+	c.EnsureDefaults()
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "ringlog.disk.free.min.bytes: ") {
+		t.Errorf("less than nothing: %v", err)
+	}
+}
+
 // A journal may come, go and change its size from start to start: what was
 // acknowledged stays, and the log of each start says what holds. The first start
 // with a size says how long making it took.

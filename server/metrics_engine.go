@@ -51,6 +51,11 @@ var engineMetrics = []metric{
 	}},
 	{"engine_spills_total", "Files with journal entries of one log that were put aside because its segments could not take them.", counter, func(s *sample) float64 { return float64(s.engine.Spills) }},
 	{"engine_poisoned_shards", "Shards that take no more records after a failure of their commit journal or file system.", gauge, func(s *sample) float64 { return float64(s.engine.PoisonedShards) }},
+	{"engine_space_refusals_total", "Batches that were refused because the disk, or what may be used of it, is full.", counter, func(s *sample) float64 { return float64(s.engine.SpaceRefusals) }},
+	{"engine_disk_bytes", "Size of the file system of the data directory, as long as some of it is kept free (ringlog.disk.free.min.bytes).", gauge, func(s *sample) float64 { return float64(s.engine.DiskBytes) }},
+	{"engine_disk_free_bytes", "What of it the broker may still take.", gauge, func(s *sample) float64 { return float64(s.engine.DiskFreeBytes) }},
+	{"engine_disk_free_min_bytes", "What of it is kept free: when less is, produces that need new space are refused.", gauge, func(s *sample) float64 { return float64(s.engine.DiskFreeMin) }},
+	{"engine_disk_low", "Shards that refuse produces because less is free.", gauge, func(s *sample) float64 { return float64(s.engine.DiskLow) }},
 
 	{"engine_journal_bytes", "Size of the commit journals of all shards, 0 without one.", gauge, func(s *sample) float64 { return float64(s.engine.JournalBytes) }},
 	{"engine_journal_used_bytes", "Bytes of the commit journals that some segment still needs.", gauge, func(s *sample) float64 { return float64(s.engine.JournalUsedBytes) }},

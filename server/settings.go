@@ -35,6 +35,9 @@ const (
 	networkLoopsSetting  = "ringlog.network.loops"
 )
 
+// diskFreeSetting is the name of Config.DiskFreeBytesMin as a setting.
+const diskFreeSetting = "ringlog.disk.free.min.bytes"
+
 // ownSettings are the settings that are fields of Config.
 var ownSettings = []Setting{
 	{Name: "data-dir", Kafka: "log.dirs", Default: "./data",
@@ -94,6 +97,14 @@ var ownSettings = []Setting{
 		set: func(c *Config, value string) (err error) {
 			if c.JournalBytes, err = parseBytes(value); err == nil && c.JournalBytes == 0 {
 				c.JournalBytes = JournalOff
+			}
+			return err
+		}},
+	{Name: diskFreeSetting, Default: "1GiB or 2 % of the disk, whichever is more, but at most 10 % of it",
+		Documentation: "How much of the data directory's file system is kept free. While less is, produces that need new space are refused (KAFKA_STORAGE_ERROR) and everything else works; they are taken again when there is more. 0 keeps nothing free.",
+		set: func(c *Config, value string) (err error) {
+			if c.DiskFreeBytesMin, err = parseBytes(value); err == nil && c.DiskFreeBytesMin == 0 {
+				c.DiskFreeBytesMin = DiskFreeOff
 			}
 			return err
 		}},

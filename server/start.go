@@ -122,6 +122,8 @@ func (s *Server) openEngine(context.Context) error {
 		Shards:            s.config.Shards,
 		FilesOpenMax:      s.segmentFiles(),
 		JournalBytes:      max(s.config.JournalBytes, 0), // JournalOff is none
+		FreeBytesMin:      freeBytesMin(s.config.DiskFreeBytesMin),
+		Directory:         root,
 		RetentionInterval: s.config.millis("log.retention.check.interval.ms"),
 		Logger:            log,
 	})
@@ -136,6 +138,14 @@ func (s *Server) openEngine(context.Context) error {
 	log.Info("disk", "io", info.Name, "direct", info.Direct, "reason", cmp.Or(info.Reason, "the setting io asks for it"), "directory", root, "shards", s.config.Shards,
 		"frames", s.pools.frames.LimitBytes(), "tail", s.pools.tail.LimitBytes(), "cold", s.pools.cold.LimitBytes())
 	return nil
+}
+
+// freeBytesMin is Config.DiskFreeBytesMin as the engine takes it.
+func freeBytesMin(setting int64) int64 {
+	if setting == DiskFreeOff {
+		return 0
+	}
+	return setting
 }
 
 // noteJournal says what commits go through, and warns where the memory does not

@@ -45,14 +45,14 @@ func (op *Operation) Check() error {
 			return syscall.EINVAL
 		}
 		return nil
-	case Flush, SyncFilesystem, Close:
+	case Flush, SyncFilesystem, Close, FreeSpace:
 		return nil
 	case Open:
 		if op.Flags&Exclusive != 0 && op.Flags&Create == 0 || op.Flags&ReadOnly != 0 && op.Flags&(Create|Truncate) != 0 {
 			return syscall.EINVAL
 		}
 		return op.checkPaths(false)
-	case Rename, Unlink, MakeDirectory, RemoveDirectory:
+	case Rename, Exchange, Unlink, MakeDirectory, RemoveDirectory:
 		return op.checkPaths(false)
 	case SyncDirectory, ReadDirectory:
 		return op.checkPaths(true)
@@ -66,7 +66,7 @@ func (op *Operation) checkPaths(mayBeRoot bool) error {
 	if op.Path, err = checkPath(op.Path, mayBeRoot); err != nil {
 		return err
 	}
-	if op.Kind == Rename {
+	if op.Kind == Rename || op.Kind == Exchange {
 		op.NewPath, err = checkPath(op.NewPath, mayBeRoot)
 	}
 	return err

@@ -76,6 +76,10 @@ const (
 	// Rename moves Path to NewPath, replacing what is there. Durable after
 	// SyncDirectory of both parents.
 	Rename
+	// Exchange swaps the files at Path and NewPath, which are both there: neither name is
+	// missing at any moment, no block is asked for and none is given back. Durable after SyncDirectory of both parents. It
+	// fails with EOPNOTSUPP where the system or the file system cannot.
+	Exchange
 	// Unlink removes the file at Path. Durable after SyncDirectory of its parent.
 	Unlink
 	// SyncDirectory makes creations, renames and removals in directory Path durable.
@@ -86,13 +90,17 @@ const (
 	RemoveDirectory
 	// ReadDirectory lists directory Path into Entries, sorted by name.
 	ReadDirectory
+	// FreeSpace says in Length how many bytes of the root's file system this process may still
+	// take, and in TotalBytes how many there are.
+	FreeSpace
 )
 
 var kindNames = [...]string{
 	Write: "write", Read: "read", Flush: "flush", SyncFilesystem: "sync file system",
 	Preallocate: "preallocate", ZeroRange: "zero range", Open: "open", Close: "close",
-	Rename: "rename", Unlink: "unlink", SyncDirectory: "sync directory",
+	Rename: "rename", Exchange: "exchange", Unlink: "unlink", SyncDirectory: "sync directory",
 	MakeDirectory: "make directory", RemoveDirectory: "remove directory", ReadDirectory: "read directory",
+	FreeSpace: "free space",
 }
 
 // String returns the operation's name as errors and metrics use it.
@@ -139,6 +147,8 @@ type Operation struct {
 	Offset  int64 // bytes from the file's start
 	Length  int64 // bytes; of Preallocate and ZeroRange. Open returns the file's size here.
 
+	// TotalBytes is the size of the root's file system, of FreeSpace.
+	TotalBytes int64
 	// Done is the number of bytes that a Write or Read moved.
 	Done int
 	// Err is nil or an *OperationError. A failed Write may have moved any part of its bytes.

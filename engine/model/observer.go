@@ -218,6 +218,11 @@ func (o *Observer) nameChanged(op *disk.Operation, at handle) {
 		f := o.names.live[name]
 		o.names.change(o.sequence, name, nil)
 		o.names.change(o.sequence, path.Clean(op.NewPath), f)
+	case disk.Exchange:
+		o.sequence++
+		one, two := o.names.live[name], o.names.live[path.Clean(op.NewPath)]
+		o.names.change(o.sequence, name, two)
+		o.names.change(o.sequence, path.Clean(op.NewPath), one)
 	case disk.MakeDirectory:
 		if o.names.live[name] == nil {
 			o.sequence++

@@ -29,6 +29,19 @@ func PrepareStep(last int64, lasted time.Duration) int64 {
 	return min(max(last, PrepareStepMin), PrepareStepMax)
 }
 
+// Bounds of FreeBytesMin: at least a gigabyte and a fiftieth of the disk, but of a small one
+// no more than a tenth.
+const (
+	freeBytesLeast   = 1 << 30
+	freeShare        = 50
+	freeShareOfSmall = 10
+)
+
+// FreeBytesMin is how much of a file system of totalBytes is kept free when nobody says otherwise.
+func FreeBytesMin(totalBytes int64) int64 {
+	return min(max(freeBytesLeast, totalBytes/freeShare), totalBytes/freeShareOfSmall)
+}
+
 // Prepare is what decides how much of a log's files to reserve next.
 type Prepare struct {
 	Position      int64 // bytes in the active segment

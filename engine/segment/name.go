@@ -9,7 +9,7 @@ import (
 // Names in a log's directory.
 const (
 	ManifestName    = "log.meta"
-	ManifestNewName = "log.meta.new" // being written; never read
+	ManifestNewName = "log.meta.new" // takes the next manifest; never read
 
 	LogSuffix       = ".log"
 	IndexSuffix     = ".index"

@@ -403,6 +403,9 @@ func (d *Disk) complete(f *flight) {
 		err = d.register(op, r.opened)
 	}
 	op.Done = r.done
+	if f.kind == disk.FreeSpace && err == nil {
+		op.Length, op.TotalBytes = r.free, r.total
+	}
 	if f.kind == disk.ReadDirectory {
 		op.Entries = append(op.Entries[:0], r.entries...)
 	}

@@ -71,7 +71,7 @@ func (f *Fault) meets(r *request, d *dice) bool {
 	if f.Kind != 0 && f.Kind != r.kind {
 		return false
 	}
-	if f.Path != "" && !matches(f.Path, r.path) && (r.kind != disk.Rename || !matches(f.Path, r.newPath)) {
+	if f.Path != "" && !matches(f.Path, r.path) && (r.kind != disk.Rename && r.kind != disk.Exchange || !matches(f.Path, r.newPath)) {
 		return false
 	}
 	f.matched++

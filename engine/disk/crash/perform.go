@@ -2,6 +2,7 @@ package crash
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"syscall"
 
@@ -28,6 +29,8 @@ type request struct {
 type result struct {
 	done    int
 	opened  *inode
+	free    int64
+	total   int64
 	entries []disk.Entry
 }
 
@@ -63,6 +66,10 @@ func (w *world) perform(r *request, c chooser) (result, error) {
 		return result{}, nil
 	case disk.Rename:
 		return result{}, w.rename(r)
+	case disk.Exchange:
+		return result{}, w.exchange(r)
+	case disk.FreeSpace:
+		return result{free: w.free(), total: w.bytesMax}, nil
 	case disk.Unlink:
 		return result{}, w.unlink(r)
 	case disk.MakeDirectory:
@@ -213,6 +220,34 @@ func (w *world) rename(r *request) error {
 	w.changeNames(moved.directory, change{from, fromBase, nil}, change{to, toBase, moved})
 	w.unused(replaced)
 	return nil
+}
+
+// exchange swaps two files in one step: a power cut shows both as they were, or both as they are.
+func (w *world) exchange(r *request) error {
+	from, one, oneBase, err := w.findParent(r.path)
+	if err != nil {
+		return err
+	}
+	to, two, twoBase, err := w.findParent(r.newPath)
+	switch {
+	case err != nil:
+		return err
+	case one == nil || two == nil:
+		return syscall.ENOENT
+	case one.directory || two.directory:
+		return syscall.EISDIR
+	case one != two:
+		w.changeNames(false, change{from, oneBase, two}, change{to, twoBase, one})
+	}
+	return nil
+}
+
+// free is what files may still grow by.
+func (w *world) free() int64 {
+	if w.bytesMax == 0 {
+		return math.MaxInt64
+	}
+	return max(w.bytesMax-w.bytesUsed, 0)
 }
 
 // contains says whether directory holds other at any depth.

@@ -46,6 +46,8 @@ var cases = []struct {
 	{"files that are not open are refused", closedFilesAreRefused},
 	{"open follows its flags", openFollowsFlags},
 	{"rename replaces", renameReplaces},
+	{"exchange swaps", exchangeSwaps},
+	{"free space is told", freeSpaceIsTold},
 	{"an open file outlives its name", openFileOutlivesName},
 	{"directories are made, listed and removed", directories},
 	{"a file and a directory are not taken for each other", filesAndDirectoriesDiffer},

@@ -1,6 +1,7 @@
 package disktest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -61,6 +62,40 @@ func renameReplaces(r *rig) {
 	r.refused(&disk.Operation{Kind: disk.Rename, Path: "a", NewPath: "c"}, syscall.ENOENT)
 	r.refused(&disk.Operation{Kind: disk.Rename, Path: "d/b", NewPath: "missing/c"}, syscall.ENOENT)
 	r.refused(&disk.Operation{Kind: disk.Rename, Path: "d/b", NewPath: "d"}, syscall.EISDIR, syscall.ENOTEMPTY, syscall.EEXIST)
+}
+
+// exchangeSwaps is about content: what each file has is found under the other name, and whoever has one
+// open keeps it.
+func exchangeSwaps(r *rig) {
+	r.must(&disk.Operation{Kind: disk.MakeDirectory, Path: "d"})
+	one, two := pattern(blocks(1), 1), pattern(blocks(2), 2)
+	a, b := r.open("a", disk.Create), r.open("d/b", disk.Create)
+	r.write(a, 0, one)
+	r.write(b, 0, two)
+	swap := disk.Operation{Kind: disk.Exchange, Path: "a", NewPath: "d/b"}
+	r.do(&swap)
+	if errors.Is(swap.Err, syscall.EOPNOTSUPP) {
+		return // the engine renames there
+	}
+	if swap.Err != nil {
+		r.Fatal(swap.Err)
+	}
+	r.expectList(".", "a=8192", "d/")
+	r.expectList("d", "b=4096")
+	r.expect(r.open("a", 0), 0, two)
+	r.expect(r.open("d/b", 0), 0, one)
+	r.expect(a, 0, one)
+	r.expect(b, 0, two)
+	r.refused(&disk.Operation{Kind: disk.Exchange, Path: "a", NewPath: "c"}, syscall.ENOENT)
+	r.refused(&disk.Operation{Kind: disk.Exchange, Path: "c", NewPath: "a"}, syscall.ENOENT)
+}
+
+// freeSpaceIsTold is about what can be said of every disk: there is some, and not more than all.
+func freeSpaceIsTold(r *rig) {
+	space := r.must(&disk.Operation{Kind: disk.FreeSpace})
+	if space.Length <= 0 || space.TotalBytes != 0 && space.TotalBytes < space.Length {
+		r.Errorf("%d bytes of %d are free", space.Length, space.TotalBytes)
+	}
 }
 
 func openFileOutlivesName(r *rig) {
@@ -144,12 +179,13 @@ func bigDirectory(r *rig) {
 }
 
 func leavingPathsAreRefused(r *rig) {
-	kinds := []disk.Kind{disk.Open, disk.Rename, disk.Unlink, disk.SyncDirectory, disk.MakeDirectory, disk.RemoveDirectory, disk.ReadDirectory}
+	kinds := []disk.Kind{disk.Open, disk.Rename, disk.Exchange, disk.Unlink, disk.SyncDirectory, disk.MakeDirectory, disk.RemoveDirectory, disk.ReadDirectory}
 	for _, path := range []string{"", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "x\x00y"} {
 		for _, kind := range kinds {
 			r.refused(&disk.Operation{Kind: kind, Path: path, NewPath: "x"}, disk.ErrBadPath)
 		}
 		r.refused(&disk.Operation{Kind: disk.Rename, Path: "x", NewPath: path}, disk.ErrBadPath)
+		r.refused(&disk.Operation{Kind: disk.Exchange, Path: "x", NewPath: path}, disk.ErrBadPath)
 	}
 	// The root itself can be listed and synced, nothing else.
 	for _, kind := range []disk.Kind{disk.Open, disk.Rename, disk.Unlink, disk.MakeDirectory, disk.RemoveDirectory} {

@@ -42,6 +42,10 @@ func (d *Disk) run(j *job) {
 		err = j.target.file.Close()
 	case disk.Rename:
 		err = d.root.Rename(op.Path, op.NewPath)
+	case disk.Exchange:
+		err = system.Exchange(d.root, op.Path, op.NewPath)
+	case disk.FreeSpace:
+		op.Length, op.TotalBytes, err = system.FreeSpace(d.root)
 	case disk.Unlink:
 		err = d.unlink(op.Path, 0)
 	case disk.RemoveDirectory:

@@ -79,6 +79,11 @@ func (h *helper) run(job helperJob) (err error) {
 		return system.Preallocate(job.fd, op.Offset, op.Length)
 	case disk.ZeroRange:
 		return system.ZeroRange(job.fd, op.Offset, op.Length)
+	case disk.Exchange:
+		return system.Exchange(h.root, op.Path, op.NewPath)
+	case disk.FreeSpace:
+		op.Length, op.TotalBytes, err = system.FreeSpace(h.root)
+		return err
 	case disk.MakeDirectory:
 		return system.MakeDirectory(h.root, op.Path)
 	case disk.ReadDirectory:

@@ -61,7 +61,7 @@ func (s *slot) closeParents() {
 func (d *Disk) begin(s *slot) {
 	op := s.op
 	switch op.Kind {
-	case disk.SyncFilesystem, disk.ReadDirectory:
+	case disk.SyncFilesystem, disk.ReadDirectory, disk.Exchange, disk.FreeSpace:
 		d.giveToHelper(s)
 	case disk.Rename, disk.Unlink, disk.MakeDirectory, disk.RemoveDirectory:
 		// Their opcodes follow symbolic links in the directories above, so these

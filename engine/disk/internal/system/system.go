@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,6 +62,37 @@ func ReadDirectory(root *os.Root, name string, entries []disk.Entry) ([]disk.Ent
 	}
 	slices.SortFunc(entries, func(a, b disk.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return entries, nil
+}
+
+// FreeSpace is how much of the root's file system a process without privileges may still
+// take, and how large it is, in bytes.
+func FreeSpace(root *os.Root) (free, total int64, err error) {
+	directory, err := root.Open(".")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer directory.Close()
+	var status unix.Statfs_t
+	if _, err := Retry(func() (int, error) { return 0, unix.Fstatfs(int(directory.Fd()), &status) }); err != nil {
+		return 0, 0, err
+	}
+	block := int64(status.Bsize)
+	return int64(status.Bavail) * block, int64(status.Blocks) * block, nil
+}
+
+// openParents opens the directories of two names below root.
+func openParents(root *os.Root, one, two string, use func(one, two int) error) error {
+	first, err := root.Open(path.Dir(one))
+	if err != nil {
+		return err
+	}
+	defer first.Close()
+	second, err := root.Open(path.Dir(two))
+	if err != nil {
+		return err
+	}
+	defer second.Close()
+	return use(int(first.Fd()), int(second.Fd()))
 }
 
 // writeZeros is ZeroRange where the file system has no such call. A range that

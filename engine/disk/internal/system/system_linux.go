@@ -3,6 +3,7 @@ package system
 import (
 	"errors"
 	"os"
+	"path"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -71,6 +72,20 @@ func ZeroRange(descriptor int, offset, length int64) error {
 		return err
 	}
 	return writeZeros(descriptor, offset, length)
+}
+
+// Exchange is renameat2 with RENAME_EXCHANGE. EINVAL is what a file system without it says.
+func Exchange(root *os.Root, one, two string) error {
+	err := openParents(root, one, two, func(first, second int) error {
+		_, err := Retry(func() (int, error) {
+			return 0, unix.Renameat2(first, path.Base(one), second, path.Base(two), unix.RENAME_EXCHANGE)
+		})
+		return err
+	})
+	if err == syscall.EINVAL || notSupported(err) {
+		return syscall.EOPNOTSUPP
+	}
+	return err
 }
 
 func notSupported(err error) bool {

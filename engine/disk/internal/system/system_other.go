@@ -5,6 +5,7 @@ package system
 import (
 	"os"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +32,9 @@ func Flush(descriptor int) error {
 
 // SyncFilesystem is sync(2), which takes in every file system.
 func SyncFilesystem(int) error { return unix.Sync() }
+
+// Exchange is left to systems that all file systems of follow in it.
+func Exchange(*os.Root, string, string) error { return syscall.EOPNOTSUPP }
 
 // Preallocate sets the size only: there is no portable call that reserves.
 func Preallocate(descriptor int, offset, length int64) error {
