@@ -345,7 +345,7 @@ func TestScriptsWithAJournal(t *testing.T) {
 		plan  plan
 		seeds uint64
 	}{
-		{journalPairPlan, 24}, {framePlan, 60}, {slowPlan, 40}, {trimPlan, 40}, {trimDeepPlan, 20}, {trimFailPlan, 60},
+		{journalPairPlan, 29}, {framePlan, 72}, {slowPlan, 48}, {trimPlan, 50}, {trimDeepPlan, 25}, {trimFailPlan, 72},
 		{shardsOf(trimPlan), 16}, {shardsOf(trimDeepPlan), 6}, {shardsOf(trimFailPlan), 20},
 	} {
 		all.sweep(t, s.plan, s.seeds)
