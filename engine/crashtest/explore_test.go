@@ -339,7 +339,7 @@ func TestScriptsWithAJournal(t *testing.T) {
 	base := []plan{pairPlan, randomPlan, deepPlan, segmentPlan, tailPlan, rotPlan}
 	var all totals
 	for _, p := range base { // and on several shards in the test before
-		all.sweep(t, journalOf(p), 8)
+		all.sweep(t, journalOf(p), 9)
 	}
 	for _, s := range []struct {
 		plan  plan

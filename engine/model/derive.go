@@ -40,7 +40,7 @@ func (v *view) file(name string) *content {
 }
 
 // end is where a log's unbroken run of batches ends: in its segments as its
-// manifest names them, and from there in the frames of the journal.
+// manifest names them, and from there in its spill and in the frames of the journal.
 func (v *view) end(directory string) int64 {
 	name := directory + "/" + segment.ManifestName
 	stored := v.file(name)
@@ -72,7 +72,33 @@ func (v *view) end(directory string) int64 {
 			v.broken = fmt.Sprintf("%s is sealed up to %d, and %s", name, s.NextOffset, v.why)
 		}
 	}
-	return v.journaled(manifest, end)
+	return v.journaled(manifest, v.spilled(directory, manifest, end))
+}
+
+// spilled is where the run ends with what was put aside of a log that has failed: the
+// frames that held it may be overwritten.
+func (v *view) spilled(directory string, manifest *segment.Manifest, end int64) int64 {
+	name := directory + ".spill"
+	file := v.file(name)
+	if file == nil {
+		return end
+	}
+	for _, shard := range v.rings() {
+		stored := v.file(segment.CheckpointName(shard))
+		if stored == nil {
+			continue
+		}
+		checkpoint, err := segment.DecodeCheckpoint(padded(stored.bytes))
+		if err != nil {
+			continue
+		}
+		frames := readRing(padded(file.bytes), checkpoint.Store)
+		for i := range frames {
+			end = follow(&frames[i], manifest, end)
+		}
+	}
+	v.why += fmt.Sprintf("; %s goes on up to %d", name, end)
+	return end
 }
 
 // padded gives a stored file the zeros back that its shadow leaves out.
