@@ -253,6 +253,10 @@ func (r *recovery) drop(j *job, i int, end mark) error {
 	l.active = end.segment
 	l.setEnd(end)
 	r.dropped = true
+	if r.merge != nil { // it has learned none, and the checkpoint says up to where the manifest has them all
+		l.epochs = nil
+		l.takeEpochs(r.manifest.Epochs, end.offset)
+	}
 	if err := r.replaceManifest(j); err != nil {
 		return err
 	}
