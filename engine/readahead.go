@@ -276,7 +276,7 @@ func (q *streams) unwant(s *stream) {
 	s.listed, s.nextWanted = false, nil
 }
 
-// wanted says that a stream is to be read ahead for now: nobody waits for room in the device's queue, and there is some.
+// wanted says that a stream is to be read ahead: nobody waits for room in the device's queue, and there is some.
 func (q *streams) wanted() bool {
 	c := &q.readers.cold
 	return q.wantedHead != nil && len(c.deep) == 0 && c.inFlight+coldBytesMax <= coldDepthBytes

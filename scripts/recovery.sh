@@ -6,17 +6,17 @@
 #   PARTITIONS=10000 scripts/recovery.sh [serve flags ...]
 #
 # ROUNDS=5 JOURNAL_BYTES=536870912 FILL=0.5 (of the journal, when it is killed; if it is not reached
-# within FILL_SECONDS=30, so be it) BATCH_BYTES=16384. DATA=./data-recovery (KEEP=1 leaves it there), OUT=./recovery.jsonl gets a
+# within FILL_SECONDS=30, so be it) BATCH_BYTES=16384. DATA=. is a directory on the disk to use, in which it makes its own (KEEP=1 leaves that there), OUT=./recovery.jsonl gets a
 # line for each round. Needs jq and curl, and a machine on which nothing else runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 partitions=${PARTITIONS:-10000} rounds=${ROUNDS:-5} journal=${JOURNAL_BYTES:-536870912} fill=${FILL:-0.5}
-batch=${BATCH_BYTES:-16384} data=${DATA:-./data-recovery} out=${OUT:-./recovery.jsonl}
+batch=${BATCH_BYTES:-16384} data=${DATA:-.} out=${OUT:-./recovery.jsonl}
 kafka=127.0.0.1:19592 admin=127.0.0.1:19844
 ringlog=${RINGLOG:-bin/ringlog}
 [ -n "${RINGLOG:-}" ] || go build -buildvcs=auto -o "$ringlog" ./cmd/ringlog
 
-rm -rf "$data" && mkdir -p "$data"
+data=$(mktemp -d "$data/recovery.XXXXXX")
 broker= load=
 trap '[ -z "$load" ] || kill "$load" 2>/dev/null || true; [ -z "$broker" ] || kill "$broker" 2>/dev/null || true
   wait 2>/dev/null || true; [ -n "${KEEP:-}" ] || rm -rf "$data"' EXIT

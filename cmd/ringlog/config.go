@@ -310,7 +310,7 @@ func newConfigSet(app *application) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "set topic|broker NAME [CONFIG=VALUE...]",
-		Short: "Change configurations, for now and after a restart",
+		Short: "Change configurations, at once and lastingly",
 		Long: `Change configurations. They hold at once, and are kept with the cluster's metadata: a broker's flags
 and file stay as they are, and give way. All changes of one call are made, or none.`,
 		Example: `  ringlog config set topic orders retention.ms=86400000 segment.ms=3600000
