@@ -132,6 +132,7 @@ type Append struct {
 	Err         error
 
 	shard int32 // that it goes to; set by Engine.Append
+	size  int32 // bytes of it in shard.unanswered
 	group *AppendGroup
 	next  *Append // in the log's queue of appends that wait for room
 }

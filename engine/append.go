@@ -112,6 +112,7 @@ func (l *Log) answer(a *Append) {
 	if group == nil {
 		panic(fmt.Sprintf("engine: an append to %s was answered twice", l.label))
 	}
+	l.shard.unanswered -= int64(a.size)
 	group.answered()
 }
 
@@ -169,6 +170,8 @@ func (l *Log) append(a *Append, epoch int32) {
 	batch.SetLeaderEpoch(epoch)
 	a.BaseOffset = l.next.offset
 	l.place(batch)
+	a.size = int32(len(batch))
+	l.shard.unanswered += int64(len(batch))
 	l.shard.counters.appends.Add(1)
 	l.shard.counters.appendBytes.Add(int64(len(batch)))
 	if l.config.relaxed() {

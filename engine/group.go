@@ -17,7 +17,7 @@ func (s *shard) takeGroup(group *AppendGroup) {
 		if int(a.shard) != s.number {
 			continue
 		}
-		a.group, a.next, a.BaseOffset, a.StartOffset, a.Err = group, nil, -1, -1, nil
+		a.group, a.next, a.size, a.BaseOffset, a.StartOffset, a.Err = group, nil, 0, -1, -1, nil
 		if s.hold(a) {
 			continue
 		}

@@ -189,13 +189,18 @@ func (l *Log) route() {
 	pending := l.pending()
 	switch {
 	case pending == 0:
-	case !(plan.Route{Bytes: pending, FrameBytes: q.frameBytes}).Direct():
+	case !q.directly(pending):
 		q.offer(l, pending)
 	case l.inFlight == 0 || l.shard.faults.directInFlight:
 		l.goDirect()
 	}
 	// Else it has more than a frame should take and an entry on its way: it is looked
 	// at again when that is durable.
+}
+
+// directly says on which way pending bytes of one log go.
+func (q *commitJournal) directly(pending int64) bool {
+	return plan.Route{Bytes: pending, Unanswered: q.shard.unanswered, FrameBytes: q.frameBytes}.Direct()
 }
 
 // goDirect writes the log's whole dirty tail to its segments.
@@ -283,7 +288,7 @@ func (q *commitJournal) addEntry(f *frame, l *Log) bool {
 	l.takeFlushed()
 	pending := l.pending()
 	usable := l.failed == nil && l.closed == nil && l.way != direct && pending > 0
-	if usable && (plan.Route{Bytes: pending, FrameBytes: q.frameBytes}).Direct() {
+	if usable && q.directly(pending) {
 		usable = false // it has grown meanwhile
 		if l.inFlight == 0 {
 			l.wantWrites()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlog/buffer"
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
 	"ringlog/engine/plan"
@@ -117,6 +118,46 @@ func TestManyLogsShareAFrame(t *testing.T) {
 	frames, entries, commits, flushes = c.frames.Load()-frames, c.frameEntries.Load()-entries, c.commits.Load()-commits, c.flushes.Load()-flushes
 	if frames != 1 || entries != 384 || commits != 1 || flushes != 0 {
 		t.Fatalf("%d frames with %d entries, %d commits, %d flushes of segments", frames, entries, commits, flushes)
+	}
+	r.crashShards()
+}
+
+// Rule 3: when much waits in all, logs with less than a large append each go direct too, and
+// small appends beside them do not.
+func TestManyLogsWithMuchInAllGoDirect(t *testing.T) {
+	r := newRig(t)
+	r.tail = buffer.NewPool("tail", 64<<20)
+	defer r.tail.Close()
+	r.tune = func(o *Options) { o.JournalBytes = 64 << 20 }
+	r.on(crash.New(crash.Options{Seed: 1}))
+	r.start()
+	logs := r.openLogs(132)
+	r.appendTo(1, 100, logs...) // room is made for the next ones
+	small, large := logs[:2], logs[2:]
+	s := r.step.shards[0]
+	framed := func(seed uint64, large []*Log) int64 {
+		r.pass(time.Second) // chunks do not grow
+		before := s.counters.journalAppends.Load()
+		much, little := groupOf(seed, 64<<10, large...), groupOf(seed+1, 100, small...)
+		r.step.Append(&much.AppendGroup)
+		r.step.Append(&little.AppendGroup)
+		r.settle()
+		if much.answered != 1 || little.answered != 1 || s.unanswered != 0 {
+			t.Fatalf("answered %d and %d times, %d bytes have no answer", much.answered, little.answered, s.unanswered)
+		}
+		return s.counters.journalAppends.Load() - before
+	}
+	if n := framed(10, large[:100]); n != 102 {
+		t.Errorf("of 100 logs with 64 KiB and 2 with little, %d took the journal", n)
+	}
+	framed(20, large) // room is made for as much of each
+	if n := framed(30, large); n != 2 {
+		t.Errorf("of 130 logs with 64 KiB and 2 with little, %d took the journal", n)
+	}
+	for _, l := range logs {
+		if f := l.Frontiers(); f.Durable != f.Next || f.Next == 0 {
+			t.Fatalf("%s: %+v", l.label, f)
+		}
 	}
 	r.crashShards()
 }

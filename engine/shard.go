@@ -58,12 +58,14 @@ type shard struct {
 	writable []*Log // have bytes to write and may write them now
 	changed  []*Log // have frontiers to report at the end of the turn
 	starved  []*Log // wait for memory, first come first served
-	names    map[LogID]*Log
-	event    Event    // reused by every Step
-	effects  []Effect // reused by every Step
-	zeros    []byte   // what prewrite writes
-	scratch  scratch
-	info     disk.Info
+	// unanswered is how many bytes of appends are in the tail and have no answer yet, of all logs.
+	unanswered int64
+	names      map[LogID]*Log
+	event      Event    // reused by every Step
+	effects    []Effect // reused by every Step
+	zeros      []byte   // what prewrite writes
+	scratch    scratch
+	info       disk.Info
 
 	tail     tailCache
 	commit   commit

@@ -35,17 +35,25 @@ func TestFramePieces(t *testing.T) {
 // fits into half of one, so that no entry has to be split.
 func TestRoute(t *testing.T) {
 	for _, row := range []struct {
-		bytes, frame int64
-		direct       bool
+		bytes, unanswered, frame int64
+		direct                   bool
 	}{
-		{1, FrameBytesMax, false},
-		{DirectBytes - 1, FrameBytesMax, false},
-		{DirectBytes, FrameBytesMax, true},
-		{8<<10 - 1, 16 << 10, false},
-		{8 << 10, 16 << 10, true},
+		{1, 1, FrameBytesMax, false},
+		{DirectBytes - 1, DirectBytes - 1, FrameBytesMax, false},
+		{DirectBytes, DirectBytes, FrameBytesMax, true},
+		{8<<10 - 1, 8<<10 - 1, 16 << 10, false},
+		{8 << 10, 8 << 10, 16 << 10, true},
+		// Much waits in all: so does less of one log.
+		{64 << 10, 8<<20 - 1, FrameBytesMax, false},
+		{64 << 10, 8 << 20, FrameBytesMax, true},
+		{48<<10 - 1, 8 << 20, FrameBytesMax, false},
+		{16 << 10, 32<<20 - 1, FrameBytesMax, false},
+		{16 << 10, 32 << 20, FrameBytesMax, true},
+		{16<<10 - 1, 1 << 40, FrameBytesMax, false},
+		{8 << 10, 32 << 20, 16 << 10, true},
 	} {
-		if got := (Route{Bytes: row.bytes, FrameBytes: row.frame}).Direct(); got != row.direct {
-			t.Errorf("%d bytes beside frames of %d: direct is %v", row.bytes, row.frame, got)
+		if got := (Route{Bytes: row.bytes, Unanswered: row.unanswered, FrameBytes: row.frame}).Direct(); got != row.direct {
+			t.Errorf("%d bytes of %d beside frames of %d: direct is %v", row.bytes, row.unanswered, row.frame, got)
 		}
 	}
 }
