@@ -13,6 +13,9 @@ type TopicID [16]byte
 // String returns the id in Kafka's form: URL-safe base64 without padding.
 func (id TopicID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
+// MarshalText writes the id as String does, so that JSON for people has it so.
+func (id TopicID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
 // IsZero reports whether id is "no topic".
 func (id TopicID) IsZero() bool { return id == TopicID{} }
 
@@ -34,6 +37,9 @@ type LogID [16]byte
 
 // String returns the id as 32 hex digits, which is also its directory's name.
 func (id LogID) String() string { return hex.EncodeToString(id[:]) }
+
+// MarshalText writes the id as String does.
+func (id LogID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // DrawTopicID draws a random (version 4) topic id. Like Kafka it never returns
 // a reserved one, nor one whose text begins with '-', which tools would take

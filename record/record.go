@@ -72,12 +72,16 @@ var (
 // parseRecord reads the body of a record: what follows its length. It fills
 // what can be known without the batch. Sizes are bounded by len(body); nothing
 // is allocated.
-func parseRecord(body []byte, r *Record) error {
+func parseRecord(body []byte, r *Record) error { return parseRecordFields(body, r, nil) }
+
+// parseRecordFields is parseRecord, which tells visit, unless it is nil, behind each
+// field how many bytes are left: so Annotate finds where they lie.
+func parseRecordFields(body []byte, r *Record, visit func(left int)) error {
 	if len(body) == 0 {
 		return errRecordField
 	}
 	r.Attributes = int8(body[0])
-	c := cursor{rest: body[1:]}
+	c := cursor{rest: body[1:], visit: visit}
 	r.TimestampDelta = c.varlong()
 	r.OffsetDelta = c.varint()
 	r.Key = c.bytes()
@@ -108,8 +112,9 @@ func parseRecord(body []byte, r *Record) error {
 
 // cursor decodes fields one after the other; the first error sticks.
 type cursor struct {
-	rest []byte
-	err  error
+	rest  []byte
+	err   error
+	visit func(left int) // nil, but for Annotate
 }
 
 func (c *cursor) varint() int32 {
@@ -118,7 +123,7 @@ func (c *cursor) varint() int32 {
 		c.fail(errRecordVarint)
 		return 0
 	}
-	c.rest = c.rest[n:]
+	c.pass(n)
 	return value
 }
 
@@ -128,7 +133,7 @@ func (c *cursor) varlong() int64 {
 		c.fail(errRecordVarint)
 		return 0
 	}
-	c.rest = c.rest[n:]
+	c.pass(n)
 	return value
 }
 
@@ -137,6 +142,7 @@ func (c *cursor) varlong() int64 {
 func (c *cursor) bytes() []byte {
 	length := int(c.varint())
 	if length < 0 {
+		c.pass(0)
 		return nil
 	}
 	if length > len(c.rest) {
@@ -144,8 +150,16 @@ func (c *cursor) bytes() []byte {
 		return nil
 	}
 	field := c.rest[:length:length]
-	c.rest = c.rest[length:]
+	c.pass(length)
 	return field
+}
+
+// pass goes over a field.
+func (c *cursor) pass(n int) {
+	c.rest = c.rest[n:]
+	if c.visit != nil && c.err == nil {
+		c.visit(len(c.rest))
+	}
 }
 
 // fail leaves nothing to read, so that every later field fails as well and the

@@ -82,6 +82,10 @@ const (
 	headerBytes  = 84
 )
 
+// HeaderBytes is the length of a frame's header: the first entry's batches lie behind it, those of
+// the others behind them without gaps.
+const HeaderBytes = headerBytes
+
 // A row is 28 to 85 bytes, 36 or so as a rule: fixed fields of 8 bytes would make it
 // 76, which is 7 % of an entry of one kilobyte. As varints the distances need
 // no limit either, and nothing is ever rounded.

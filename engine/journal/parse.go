@@ -165,8 +165,9 @@ func parseTable(table []byte, entries int, data []byte) ([]row, error) {
 
 // rowCursor reads the fields of a row. The first failure sticks.
 type rowCursor struct {
-	rest []byte
-	bad  bool
+	rest  []byte
+	bad   bool
+	visit func(left int) // nil, but for Annotate: called behind each field
 }
 
 func (c *rowCursor) take(n int) []byte {
@@ -174,8 +175,16 @@ func (c *rowCursor) take(n int) []byte {
 		return nil
 	}
 	b := c.rest[:n]
-	c.rest = c.rest[n:]
+	c.pass(n)
 	return b
+}
+
+// pass goes over a field.
+func (c *rowCursor) pass(n int) {
+	c.rest = c.rest[n:]
+	if c.visit != nil {
+		c.visit(len(c.rest))
+	}
 }
 
 func (c *rowCursor) uvarint(most uint64) uint64 {
@@ -183,7 +192,7 @@ func (c *rowCursor) uvarint(most uint64) uint64 {
 	if c.bad = c.bad || n <= 0 || v > most; c.bad {
 		return 0
 	}
-	c.rest = c.rest[n:]
+	c.pass(n)
 	return v
 }
 

@@ -91,34 +91,38 @@ func (l *CheckpointLog) append(body []byte) []byte {
 // DecodeCheckpoint reads what Encode wrote, and version 1. The error is
 // ErrNewerFormat or a *CorruptError.
 func DecodeCheckpoint(file []byte) (*Checkpoint, error) {
-	body, version, err := ParseStored(file, KindCheckpoint, checkpointVersion)
+	c, err := openStored(file, KindCheckpoint, checkpointVersion)
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{kind: KindCheckpoint, body: body}
+	return decodeCheckpoint(&c)
+}
+
+func decodeCheckpoint(c *cursor) (*Checkpoint, error) {
 	p, logBytes := new(Checkpoint), checkpointLogBytes1
-	if version > 1 {
+	if c.version > 1 {
 		logBytes = checkpointLogBytes
-		copy(p.Store[:], c.take(16))
-		p.Run = uint64(c.int64())
-		p.From = uint64(c.int64())
-		p.FromPosition = c.int64()
-		p.Flushed = uint64(c.int64())
+		p.Store = c.id("store id")
+		p.Run = uint64(c.int64("run"))
+		p.From = uint64(c.int64("journal from"))
+		p.FromPosition = c.int64("journal position")
+		p.Flushed = uint64(c.int64("journal flushed"))
 		if p.FromPosition < 0 {
 			c.fail("the journal begins at a negative position")
 		}
 	}
-	p.Logs = make([]CheckpointLog, c.count(logBytes))
+	p.Logs = make([]CheckpointLog, c.count("logs", logBytes))
 	for i := range p.Logs {
 		l := &p.Logs[i]
-		l.take(&c)
-		if version > 1 {
-			flags := c.uint8()
+		c.element("log", i)
+		l.take(c)
+		if c.version > 1 {
+			flags := c.uint8("flags")
 			if flags&^checkpointUnproven != 0 {
 				c.fail("unknown flags")
 			}
 			l.Unproven = flags&checkpointUnproven != 0
-			l.EpochsBelow = c.int64()
+			l.EpochsBelow = c.int64("epochs below")
 		}
 	}
 	if err := c.end(); err != nil {
@@ -129,13 +133,13 @@ func DecodeCheckpoint(file []byte) (*Checkpoint, error) {
 
 // take reads the fields that every version has.
 func (l *CheckpointLog) take(c *cursor) {
-	copy(l.LogID[:], c.take(16))
-	l.Gen = uint64(c.int64())
-	l.Segment = c.int64()
-	l.Position = c.int64()
-	l.Offset = c.int64()
-	l.Durable = c.int64()
-	l.Limit = c.int64()
+	l.LogID = c.id("log id")
+	l.Gen = uint64(c.int64("generation"))
+	l.Segment = c.int64("segment")
+	l.Position = c.int64("position")
+	l.Offset = c.int64("offset")
+	l.Durable = c.int64("durable end")
+	l.Limit = c.int64("limit")
 	if l.Segment < 0 || l.Position < 0 || l.Offset < l.Segment || l.Durable < l.Offset || l.Limit < l.Position {
 		c.fail("positions contradict each other")
 	}

@@ -92,6 +92,13 @@ func (x *Index) Add(baseOffset, nextOffset, maxTimestamp int64, batchBytes int, 
 // Entries is the number of entries.
 func (x *Index) Entries() int { return len(x.entries) }
 
+// Entry returns the i-th entry: the batch that it finds, and the largest timestamp of those
+// before it, -1 when there are none.
+func (x *Index) Entry(i int) (position, baseOffset, maxTimestampBefore int64) {
+	position, baseOffset = x.at(i)
+	return position, baseOffset, x.entries[i].before
+}
+
 // MemoryBytes is what the entries take.
 func (x *Index) MemoryBytes() int64 { return int64(cap(x.entries)) * 16 }
 
@@ -155,15 +162,11 @@ func (x *Index) appendCover(body []byte) []byte {
 // DecodeIndex reads what Encode wrote for the segment at baseOffset. The error
 // is ErrNewerFormat or a *CorruptError.
 func DecodeIndex(baseOffset int64, index, timeIndex []byte) (*Index, error) {
-	x, err := decodeHalf(index, KindIndex, indexEntryBytes, func(c *cursor, e *entry) {
-		e.relative, e.position = c.uint32(), c.uint32()
-	})
+	x, err := decodeFile(index, KindIndex)
 	if err != nil {
 		return nil, err
 	}
-	times, err := decodeHalf(timeIndex, KindTimeIndex, timeIndexEntryBytes, func(c *cursor, e *entry) {
-		e.before, e.relative = c.int64(), c.uint32()
-	})
+	times, err := decodeFile(timeIndex, KindTimeIndex)
 	if err != nil {
 		return nil, err
 	}
@@ -188,17 +191,31 @@ func DecodeIndex(baseOffset int64, index, timeIndex []byte) (*Index, error) {
 	return x, nil
 }
 
-// decodeHalf reads one of the two files.
-func decodeHalf(file []byte, kind Kind, entryBytes int, read func(c *cursor, e *entry)) (*Index, error) {
-	body, _, err := ParseStored(file, kind, indexVersion)
+// decodeFile reads one of the two files.
+func decodeFile(file []byte, kind Kind) (*Index, error) {
+	c, err := openStored(file, kind, indexVersion)
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{kind: kind, body: body}
-	x := &Index{BaseOffset: c.int64(), Position: c.int64(), NextOffset: c.int64(), MaxTimestamp: c.int64(), MaxTimestampOffset: c.int64()}
-	x.entries = make([]entry, c.count(entryBytes))
-	for i := range x.entries {
-		read(&c, &x.entries[i])
+	return decodeHalf(&c)
+}
+
+// decodeHalf reads what one of the two files has of an index.
+func decodeHalf(c *cursor) (*Index, error) {
+	x := &Index{BaseOffset: c.int64("base offset"), Position: c.int64("covered position"), NextOffset: c.int64("offset there"),
+		MaxTimestamp: c.millis("largest timestamp"), MaxTimestampOffset: c.int64("offset of its batch")}
+	if c.kind == KindTimeIndex {
+		x.entries = make([]entry, c.count("entries", timeIndexEntryBytes))
+		for i := range x.entries {
+			c.element("entry", i)
+			x.entries[i] = entry{before: c.millis("timestamp before"), relative: c.uint32("relative offset")}
+		}
+	} else {
+		x.entries = make([]entry, c.count("entries", indexEntryBytes))
+		for i := range x.entries {
+			c.element("entry", i)
+			x.entries[i] = entry{relative: c.uint32("relative offset"), position: c.uint32("position")}
+		}
 	}
 	if err := c.end(); err != nil {
 		return nil, err

@@ -116,25 +116,28 @@ func (s *Summary) append(body []byte) []byte {
 // DecodeManifest reads what Encode wrote and checks that it makes sense. The
 // error is ErrNewerFormat or a *CorruptError.
 func DecodeManifest(file []byte) (*Manifest, error) {
-	body, _, err := ParseStored(file, KindManifest, manifestVersion)
+	c, err := openStored(file, KindManifest, manifestVersion)
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{kind: KindManifest, body: body}
-	m := &Manifest{}
-	copy(m.LogID[:], c.take(16))
-	m.Gen = uint64(c.int64())
-	m.Start = c.int64()
-	m.State = State(c.uint8())
-	m.Cut = c.int64()
-	m.Label = string(c.take(int(c.uint16())))
-	m.Segments = make([]Summary, c.count(summaryBytes))
+	return decodeManifest(&c)
+}
+
+func decodeManifest(c *cursor) (*Manifest, error) {
+	m := &Manifest{LogID: c.id("log id"), Gen: uint64(c.int64("generation")), Start: c.int64("start offset")}
+	m.State = State(c.uint8("state"))
+	m.Cut = c.int64("cut offset")
+	m.Label = c.text("label", int(c.uint16("label length")))
+	m.Segments = make([]Summary, c.count("segments", summaryBytes))
 	for i := range m.Segments {
+		c.element("segment", i)
 		m.Segments[i] = c.summary()
 	}
-	m.Epochs = make([]Epoch, c.count(epochBytes))
+	c.element("", 0)
+	m.Epochs = make([]Epoch, c.count("epochs", epochBytes))
 	for i := range m.Epochs {
-		m.Epochs[i] = Epoch{Epoch: int32(c.uint32()), Start: c.int64()}
+		c.element("epoch", i)
+		m.Epochs[i] = Epoch{Epoch: int32(c.uint32("leader epoch")), Start: c.int64("first offset")}
 	}
 	if err := c.end(); err != nil {
 		return nil, err
@@ -146,20 +149,20 @@ func DecodeManifest(file []byte) (*Manifest, error) {
 }
 
 func (c *cursor) summary() Summary {
-	s := Summary{BaseOffset: c.int64()}
-	switch c.uint8() {
+	s := Summary{BaseOffset: c.int64("base offset")}
+	switch c.uint8("sealed") {
 	case 0:
 	case 1:
 		s.Sealed = true
 	default:
 		c.fail("sealed is neither 0 nor 1")
 	}
-	s.Bytes = c.int64()
-	s.NextOffset = c.int64()
-	s.MaxTimestamp = c.int64()
-	s.MaxTimestampOffset = c.int64()
-	s.CreatedMillis = c.int64()
-	s.AppendedMillis = c.int64()
+	s.Bytes = c.int64("bytes")
+	s.NextOffset = c.int64("next offset")
+	s.MaxTimestamp = c.millis("largest timestamp")
+	s.MaxTimestampOffset = c.int64("offset of its batch")
+	s.CreatedMillis = c.millis("created")
+	s.AppendedMillis = c.millis("last append")
 	return s
 }
 

@@ -41,16 +41,20 @@ func (p *Placement) Encode() []byte {
 // DecodePlacement reads what Encode wrote. The error is ErrNewerFormat or a
 // *CorruptError.
 func DecodePlacement(file []byte) (*Placement, error) {
-	body, _, err := ParseStored(file, KindPlacement, placementVersion)
+	c, err := openStored(file, KindPlacement, placementVersion)
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{kind: KindPlacement, body: body}
-	p := &Placement{Shards: int(c.uint16())}
-	p.Logs = make([]Placed, c.count(placedBytes))
+	return decodePlacement(&c)
+}
+
+func decodePlacement(c *cursor) (*Placement, error) {
+	p := &Placement{Shards: int(c.uint16("shards"))}
+	p.Logs = make([]Placed, c.count("logs", placedBytes))
 	for i := range p.Logs {
-		copy(p.Logs[i].LogID[:], c.take(16))
-		if p.Logs[i].Shard = int(c.uint16()); p.Logs[i].Shard >= p.Shards {
+		c.element("log", i)
+		p.Logs[i].LogID = c.id("log id")
+		if p.Logs[i].Shard = int(c.uint16("shard")); p.Logs[i].Shard >= p.Shards {
 			c.fail("a log lies on a shard that there is not")
 		}
 	}

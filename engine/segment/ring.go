@@ -23,14 +23,16 @@ func (r *Ring) Encode() []byte {
 
 // DecodeRing reads what Encode wrote. The error is ErrNewerFormat or a *CorruptError.
 func DecodeRing(block []byte) (*Ring, error) {
-	body, _, err := ParseStored(block, KindRing, ringVersion)
+	c, err := openStored(block, KindRing, ringVersion)
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{kind: KindRing, body: body}
-	r := new(Ring)
-	copy(r.Store[:], c.take(16))
-	if r.Bytes = c.int64(); r.Bytes < 0 {
+	return decodeRing(&c)
+}
+
+func decodeRing(c *cursor) (*Ring, error) {
+	r := &Ring{Store: c.id("store id"), Bytes: c.int64("ring bytes")}
+	if r.Bytes < 0 {
 		c.fail("a negative size")
 	}
 	if err := c.end(); err != nil {

@@ -23,18 +23,24 @@ func (s *Snapshot) Encode() []byte {
 // DecodeSnapshot reads what Encode wrote; State is a slice of file. The error
 // is ErrNewerFormat or a *CorruptError.
 func DecodeSnapshot(file []byte) (*Snapshot, error) {
-	body, _, err := ParseStored(file, KindSnapshot, snapshotVersion)
+	c, err := openStored(file, KindSnapshot, snapshotVersion)
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{kind: KindSnapshot, body: body}
-	s := &Snapshot{Offset: c.int64()}
+	return decodeSnapshot(&c)
+}
+
+func decodeSnapshot(c *cursor) (*Snapshot, error) {
+	s := &Snapshot{Offset: c.int64("offset")}
 	if c.err == nil && s.Offset < 0 {
 		c.fail("negative offset")
 	}
+	s.State = c.take(len(c.body) - c.at)
 	if c.err != nil {
 		return nil, c.err
 	}
-	s.State = body[c.at:]
+	if c.trace != nil {
+		c.note("state of the replica", len(s.State), "")
+	}
 	return s, nil
 }

@@ -7,6 +7,9 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"strconv"
+
+	"ringlog/internal/layout"
 )
 
 // Errors of stored files.
@@ -127,12 +130,21 @@ func ParseStored(file []byte, kind Kind, versionMax uint16) (body []byte, versio
 	return body, version, nil
 }
 
-// cursor decodes a body. The first failure sticks; callers check err once.
+// cursor decodes a body. The first failure sticks; callers check err once. Each
+// field is read by its name, so that Annotate shows what the decoders understand.
 type cursor struct {
-	kind Kind
-	body []byte
-	at   int
-	err  error
+	kind    Kind
+	version uint16
+	body    []byte
+	at      int
+	err     error
+	trace   *trace // nil: nobody wants the names
+}
+
+// openStored returns a cursor on the body of a stored file; see ParseStored.
+func openStored(file []byte, kind Kind, versionMax uint16) (cursor, error) {
+	body, version, err := ParseStored(file, kind, versionMax)
+	return cursor{kind: kind, version: version, body: body}, err
 }
 
 func (c *cursor) take(n int) []byte {
@@ -154,38 +166,83 @@ func (c *cursor) fail(reason string) {
 	}
 }
 
-func (c *cursor) uint8() uint8 {
-	if b := c.take(1); b != nil {
-		return b[0]
+func (c *cursor) id(name string) (id [16]byte) {
+	b := c.take(len(id))
+	copy(id[:], b)
+	if c.trace != nil && b != nil {
+		c.note(name, len(b), fmt.Sprintf("%x", b))
 	}
-	return 0
+	return id
 }
 
-func (c *cursor) uint16() uint16 {
-	if b := c.take(2); b != nil {
-		return binary.LittleEndian.Uint16(b)
+func (c *cursor) text(name string, n int) string {
+	text := string(c.take(n))
+	if c.trace != nil {
+		c.note(name, len(text), strconv.Quote(text))
 	}
-	return 0
+	return text
 }
 
-func (c *cursor) uint32() uint32 {
-	if b := c.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
+func (c *cursor) uint8(name string) uint8 {
+	b := c.take(1)
+	if b == nil {
+		return 0
 	}
-	return 0
+	if c.trace != nil {
+		c.note(name, 1, strconv.Itoa(int(b[0])))
+	}
+	return b[0]
 }
 
-func (c *cursor) int64() int64 {
-	if b := c.take(8); b != nil {
-		return int64(binary.LittleEndian.Uint64(b))
+func (c *cursor) uint16(name string) uint16 {
+	b := c.take(2)
+	if b == nil {
+		return 0
 	}
-	return 0
+	v := binary.LittleEndian.Uint16(b)
+	if c.trace != nil {
+		c.note(name, 2, strconv.Itoa(int(v)))
+	}
+	return v
+}
+
+func (c *cursor) uint32(name string) uint32 {
+	b := c.take(4)
+	if b == nil {
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(b)
+	if c.trace != nil {
+		c.note(name, 4, strconv.FormatUint(uint64(v), 10))
+	}
+	return v
+}
+
+func (c *cursor) int64(name string) int64 {
+	b := c.take(8)
+	if b == nil {
+		return 0
+	}
+	v := int64(binary.LittleEndian.Uint64(b))
+	if c.trace != nil {
+		c.note(name, 8, strconv.FormatInt(v, 10))
+	}
+	return v
+}
+
+// millis is int64 of a time.
+func (c *cursor) millis(name string) int64 {
+	v := c.int64(name)
+	if c.trace != nil && c.err == nil {
+		c.trace.explain(layout.Millis(v))
+	}
+	return v
 }
 
 // count reads a number of elements of elementBytes each and refuses one that the
 // rest of the body cannot hold, before anybody allocates for it.
-func (c *cursor) count(elementBytes int) int {
-	n := int64(c.uint32())
+func (c *cursor) count(name string, elementBytes int) int {
+	n := int64(c.uint32(name))
 	if n*int64(elementBytes) > int64(len(c.body)-c.at) {
 		c.fail(fmt.Sprintf("%d elements announced", n))
 		return 0

@@ -16,7 +16,7 @@ var leaves = []string{"record", "buffer", "meta"}
 
 // everyone is a composition root's reach.
 var everyone = []string{"net/...", "frontend/...", "broker/...", "coord/...", "group/...", "txn/...", "replica/...", "tier/...",
-	"engine/...", "record/...", "buffer/...", "meta/...", "raftctl/...", "client/...", "perf/...", "server/...", "internal/..."}
+	"engine/...", "record/...", "buffer/...", "meta/...", "raftctl/...", "client/...", "perf/...", "server/...", "doctor/...", "dump/...", "internal/..."}
 
 // arrows is the whole house; the first row whose pattern matches a package is
 // its row, so narrow patterns come first. docs/architecture.md draws the same.
@@ -41,6 +41,9 @@ var arrows = []arrow{
 	{"client/...", []string{"record", "buffer"}, "the client is a library of its own: it shares the batch format and nothing else"},
 	{"perf/commit/...", []string{"perf", "engine/...", "replica", "record", "buffer"}, "the storage engine is measured with the replica that a broker gives it, and nothing above"},
 	{"perf/...", []string{"client", "record", "buffer", "engine/disk/..."}, "a load generator sees what a client and a disk see"},
+	{"doctor/gather/...", []string{"doctor", "engine/disk/...", "engine/segment"}, "facts are gathered from the system and the disk seam; what a configuration or a broker says is handed in"},
+	{"doctor/...", nil, "doctor judges facts that it is given"},
+	{"dump/...", []string{"engine/segment", "engine/journal", "engine/plan", "replica", "record", "meta", "raftctl"}, "what is stored is read with the decoders of its owners, and no engine runs"},
 	{"internal/cuttest/...", []string{"engine", "replica", "record", "internal/..."}, "power is cut under the engine with the replica that it will run, and nothing above"},
 	{"internal/...", []string{"internal/..."}, "internal helps everybody and knows nobody"},
 	{"server/...", everyone, ""},
@@ -49,8 +52,8 @@ var arrows = []arrow{
 	{"tools/...", everyone, ""},
 }
 
-// innards may be imported by everybody: checks that are free in production.
-var innards = []string{"internal/invariants"}
+// innards may be imported by everybody: checks that are free in production, and names of fields.
+var innards = []string{"internal/invariants", "internal/layout"}
 
 func arrowOf(name string) (arrow, bool) {
 	for _, a := range arrows {
