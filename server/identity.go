@@ -58,19 +58,14 @@ type identity struct {
 // REQUIRES: the directory's lock is held.
 func openIdentity(dir string, nodeID int32, random io.Reader) (identity, error) {
 	path := filepath.Join(dir, propertiesName)
-	file, err := os.Open(path)
+	text, err := readProperties(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return formatIdentity(dir, nodeID, random)
 	}
 	if err != nil {
 		return identity{}, fmt.Errorf("server: %w", err)
 	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, propertiesMax))
-	if err != nil {
-		return identity{}, fmt.Errorf("server: %w", err)
-	}
-	id, err := parseIdentity(string(text))
+	id, err := parseIdentity(text)
 	if err != nil {
 		return identity{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -17,12 +17,25 @@ func lockDirectory(dir string) (*directoryLock, error) {
 	path := filepath.Join(dir, lockName)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%w: %s is there; remove it if no broker runs on this directory", ErrLocked, path)
+		return nil, &LockedError{Directory: dir, Holder: "unknown (remove " + path + " if no broker runs there)"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	return &directoryLock{path}, file.Close()
+}
+
+// shareDirectory returns a *LockedError when a broker uses dir. It cannot keep one from starting.
+func shareDirectory(dir string) (*directoryLock, error) {
+	path := filepath.Join(dir, lockName)
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	return nil, &LockedError{Directory: dir, Holder: "unknown (remove " + path + " if no broker runs there)"}
 }
 
 func (l *directoryLock) release() error { return os.Remove(l.path) }

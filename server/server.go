@@ -157,7 +157,7 @@ func (s *Server) stopInTime(ctx context.Context) error {
 		case err := <-stopped:
 			return err
 		case <-notice.C:
-			s.config.Logger.Warn("the broker is still stopping", "part", s.stoppingPart(), "logs", s.closingLogs(), "goes on for", s.settleTimeout/2)
+			s.config.Logger.Warn("the broker is still stopping", "part", s.stoppingPart(), "logs", s.closingLogs(), "goes_on_for", s.settleTimeout/2)
 		case <-bound.C:
 			s.config.Logger.Error("the broker does not come to rest and is left where it is", "part", s.stoppingPart(), "logs", s.closingLogs())
 			return fmt.Errorf("%w (%s)", ErrStillStopping, s.stoppingPart())

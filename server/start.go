@@ -172,7 +172,7 @@ func (s *Server) raiseProcs() {
 		return
 	}
 	if text := os.Getenv("GOMAXPROCS"); text != "" {
-		s.config.Logger.Warn("GOMAXPROCS is low: appends will wait for other work", "GOMAXPROCS", text, "recommended", want)
+		s.config.Logger.Warn("GOMAXPROCS is low: appends will wait for other work", "gomaxprocs", text, "recommended", want)
 		return
 	}
 	runtime.GOMAXPROCS(want)
@@ -226,7 +226,7 @@ func (s *Server) openBroker(ctx context.Context) error {
 		return err
 	}
 	metrics := s.engine.Metrics()
-	s.config.Logger.Info("logs are open", "logs", metrics.Logs, "bytes read", metrics.RecoveredBytes, "took", time.Since(began))
+	s.config.Logger.Info("logs are open", "logs", metrics.Logs, "bytes_read", metrics.RecoveredBytes, "took", time.Since(began))
 	advertised := s.advertised()
 	result, err := s.controller.Propose(ctx, meta.StartBroker{
 		ID: s.config.nodeID, DirectoryID: s.identity.directoryID, Host: advertised.host, Port: int32(advertised.port),

@@ -45,6 +45,9 @@ type Options struct {
 // probe asks the kernel once: its answer does not change while the process lives.
 var probe = sync.OnceValue(uring.Probe)
 
+// Probe says in a sentence why Auto does not take a ring here, or nil.
+func Probe() error { return probe() }
+
 // Open opens a Disk on the directory root, which must exist. mode is Auto,
 // Uring, Portable or Giouring, "" being Auto. What Auto chose and why is in Info().Reason;
 // when a ring was asked for and fails, the error says why.
