@@ -219,27 +219,39 @@ func (c *Controller) apply(image *meta.Image, entries []*raftpb.Entry) (*meta.Im
 // open reads an entry: its command, nil for an empty one, and its sequence
 // number if this process proposed it, else 0.
 func (c *Controller) open(entry *raftpb.Entry) (meta.Command, uint64, error) {
+	e, err := openEnvelope(entry)
+	if err != nil || e.session != c.loop.session {
+		e.sequence = 0
+	}
+	return e.command, e.sequence, err
+}
+
+// envelope is what an entry of the log holds; its zero value is an empty entry.
+type envelope struct {
+	session, sequence uint64
+	command           meta.Command // nil for an empty entry
+}
+
+// openEnvelope reads an entry.
+func openEnvelope(entry *raftpb.Entry) (envelope, error) {
 	if entry.GetType() != raftpb.EntryType_EntryNormal {
-		return nil, 0, fmt.Errorf("%w: entry %d of the metadata log changes the voters, which this version cannot", ErrNewerFormat, entry.GetIndex())
+		return envelope{}, fmt.Errorf("%w: entry %d of the metadata log changes the voters, which this version cannot", ErrNewerFormat, entry.GetIndex())
 	}
 	data := entry.GetData()
 	if len(data) == 0 {
-		return nil, 0, nil
+		return envelope{}, nil
 	}
 	if data[0] > envelopeVersion {
-		return nil, 0, fmt.Errorf("%w: entry %d of the metadata log has envelope %d, this version reads up to %d", ErrNewerFormat, entry.GetIndex(), data[0], envelopeVersion)
+		return envelope{}, fmt.Errorf("%w: entry %d of the metadata log has envelope %d, this version reads up to %d", ErrNewerFormat, entry.GetIndex(), data[0], envelopeVersion)
 	}
 	if len(data) < envelopeBytes {
-		return nil, 0, fmt.Errorf("%w: entry %d of the metadata log is cut off", ErrCorrupt, entry.GetIndex())
+		return envelope{}, fmt.Errorf("%w: entry %d of the metadata log is cut off", ErrCorrupt, entry.GetIndex())
 	}
 	command, err := meta.DecodeCommand(data[envelopeBytes:])
 	if err != nil {
-		return nil, 0, fmt.Errorf("entry %d of the metadata log: %w", entry.GetIndex(), asCorrupt(err))
+		return envelope{}, fmt.Errorf("entry %d of the metadata log: %w", entry.GetIndex(), asCorrupt(err))
 	}
-	if binary.LittleEndian.Uint64(data[1:]) != c.loop.session {
-		return command, 0, nil
-	}
-	return command, binary.LittleEndian.Uint64(data[9:]), nil
+	return envelope{session: binary.LittleEndian.Uint64(data[1:]), sequence: binary.LittleEndian.Uint64(data[9:]), command: command}, nil
 }
 
 // maybeReady opens Ready once an entry of the present leader's term is applied:

@@ -137,27 +137,13 @@ func syncDirectory(dir string) error {
 
 // openStore opens the file of who and checks all that is in it.
 func openStore(dir string, who identity) (s *store, err error) {
-	path := filepath.Join(dir, fileName)
-	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no %s", ErrMissing, path)
-	}
+	s = &store{path: filepath.Join(dir, fileName)}
+	err = s.read(func(tx *bbolt.Tx) error { return s.load(tx, who) })
 	if err != nil {
-		return nil, fmt.Errorf("raftctl: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a file", ErrCorrupt, path)
-	}
-	if info.Size() == 0 {
-		// bbolt would make an empty database of it: the one thing that must not happen.
-		return nil, fmt.Errorf("%w: %s is empty", ErrCorrupt, path)
-	}
-	s = &store{path: path}
-	if err := s.verify(info.Size(), who); err != nil {
 		return nil, err
 	}
 	err = guard(func() (err error) {
-		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+		s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
 		return err
 	})
 	if err != nil {
@@ -166,23 +152,43 @@ func openStore(dir string, who identity) (s *store, err error) {
 	return s, nil
 }
 
-// verify reads the whole file once, without taking it for writing, and fills in
-// s. It comes before the real opening because bbolt looks for free pages there, on a goroutine
-// whose panic over a damaged page could not be caught.
-func (s *store) verify(fileBytes int64, who identity) error {
+// fileBytes is the size of the file, which has to be one that can be opened.
+func (s *store) fileBytes() (int64, error) {
+	info, err := os.Lstat(s.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return 0, fmt.Errorf("%w: there is no %s", ErrMissing, s.path)
+	case err != nil:
+		return 0, fmt.Errorf("raftctl: %w", err)
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("%w: %s is not a file", ErrCorrupt, s.path)
+	case info.Size() == 0:
+		// bbolt would make an empty database of it: the one thing that must not happen.
+		return 0, fmt.Errorf("%w: %s is empty", ErrCorrupt, s.path)
+	}
+	return info.Size(), nil
+}
+
+// read shows the whole file to load once, without taking it for writing. It comes before the
+// real opening because bbolt looks for free pages there, on a goroutine whose panic over a
+// damaged page could not be caught.
+func (s *store) read(load func(tx *bbolt.Tx) error) error {
+	fileBytes, err := s.fileBytes()
+	if err != nil {
+		return err
+	}
 	return guard(func() error {
 		db, err := bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 		if err != nil {
 			return s.openError(err)
 		}
 		defer db.Close()
-		err = db.View(func(tx *bbolt.Tx) error {
+		return db.View(func(tx *bbolt.Tx) error {
 			if tx.Size() > fileBytes {
 				return s.corrupt(fmt.Sprintf("it is cut off: %d bytes of %d", fileBytes, tx.Size()))
 			}
-			return s.load(tx, who)
+			return load(tx)
 		})
-		return err
 	}, s.corruptPanic)
 }
 
@@ -201,16 +207,16 @@ func (s *store) openError(err error) error {
 	return s.corrupt(err.Error())
 }
 
-// load reads and checks everything.
+// load reads and checks everything, and that it is of who.
 func (s *store) load(tx *bbolt.Tx, who identity) error {
-	for _, name := range [][]byte{bucketIdentity, bucketState, bucketLog} {
-		if tx.Bucket(name) == nil {
-			return s.corrupt(fmt.Sprintf("it has no bucket %s", name))
-		}
-	}
 	if err := s.checkIdentity(tx, who); err != nil {
 		return err
 	}
+	return s.loadRaft(tx)
+}
+
+// loadRaft reads and checks what raft keeps, and fills in s.
+func (s *store) loadRaft(tx *bbolt.Tx) error {
 	state := tx.Bucket(bucketState)
 	hard, err := get(state, keyHard, decodeHard)
 	if err != nil {
@@ -260,22 +266,37 @@ func (s *store) loadLog(tx *bbolt.Tx) error {
 }
 
 func (s *store) checkIdentity(tx *bbolt.Tx, who identity) error {
-	raw, err := unseal(keyIdentity, tx.Bucket(bucketIdentity).Get(keyIdentity))
-	if err != nil {
-		return s.corrupt(err.Error())
-	}
-	version, found, err := decodeIdentity(raw)
+	found, err := s.loadIdentity(tx)
 	switch {
-	case version > formatVersion:
-		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; upgrade this broker, or give it a data directory of its own version", ErrNewerFormat, s.path, version, formatVersion)
 	case err != nil:
-		return s.corrupt(err.Error())
+		return err
 	case found.clusterID != who.clusterID:
 		return fmt.Errorf("%w: %s is of cluster %s, this broker is of %s", ErrWrongCluster, s.path, found.clusterID, who.clusterID)
 	case found.nodeID != who.nodeID:
 		return fmt.Errorf("%w: %s is of broker %d, this is broker %d", ErrWrongNode, s.path, found.nodeID, who.nodeID)
 	}
 	return nil
+}
+
+// loadIdentity reads whose file it is, and that it is one of ours.
+func (s *store) loadIdentity(tx *bbolt.Tx) (identity, error) {
+	for _, name := range [][]byte{bucketIdentity, bucketState, bucketLog} {
+		if tx.Bucket(name) == nil {
+			return identity{}, s.corrupt(fmt.Sprintf("it has no bucket %s", name))
+		}
+	}
+	raw, err := unseal(keyIdentity, tx.Bucket(bucketIdentity).Get(keyIdentity))
+	if err != nil {
+		return identity{}, s.corrupt(err.Error())
+	}
+	version, found, err := decodeIdentity(raw)
+	switch {
+	case version > formatVersion:
+		return identity{}, fmt.Errorf("%w: %s has format %d, this version reads up to %d; upgrade this broker, or give it a data directory of its own version", ErrNewerFormat, s.path, version, formatVersion)
+	case err != nil:
+		return identity{}, s.corrupt(err.Error())
+	}
+	return found, nil
 }
 
 func (s *store) corrupt(cause string) error {
