@@ -74,7 +74,7 @@ func (b *Broker) Start(ctx context.Context, image *meta.Image) error {
 	}
 	for _, id := range b.engine.Unknown() {
 		if !image.Tombstoned(meta.LogID(id)) {
-			b.log.Warn("directory holds a log that no topic knows; it is kept", "log", id)
+			b.log.Warn("directory holds a log that no topic knows; it is kept", "id", id)
 		}
 	}
 	r.retry.Add(1)
@@ -202,7 +202,7 @@ func (r *reconciler) open(ctx context.Context, previous *Topic, topic *meta.Topi
 	for i := range opened.logs {
 		if err := opened.logs[i].err; err != nil {
 			offline++
-			b.log.Error("log is offline", "topic", topic.Name, "partition", i, "log", topic.Partitions[i].LogID, "error", err)
+			b.log.Error("log is offline", "topic", topic.Name, "partition", i, "id", topic.Partitions[i].LogID, "error", err)
 		}
 	}
 	r.setOffline(topic.ID, offline)

@@ -39,7 +39,7 @@ func (b *Broker) Recover(ctx context.Context, image *meta.Image) (epochMax int32
 				case errors.Is(err, engine.ErrUnknownLog):
 					return nil // not made yet, or lost: Start tells the two apart
 				case err != nil:
-					b.log.Error("log cannot be opened", "topic", topic.Name, "partition", partition.ID, "log", partition.LogID, "error", err)
+					b.log.Error("log cannot be opened", "topic", topic.Name, "partition", partition.ID, "id", partition.LogID, "error", err)
 					return nil
 				}
 				mu.Lock()

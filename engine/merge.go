@@ -129,7 +129,7 @@ func (m *merging) take(r *ring) {
 	}
 	for _, damage := range r.verdict.Damaged {
 		m.shard.logger.Error("frames of the commit journal that were flushed are damaged",
-			"shard", r.shard, "from sequence", damage.From, "to", damage.To-1)
+			"shard", r.shard, "from_sequence", damage.From, "to_sequence", damage.To-1)
 		m.condemn(r, damage)
 	}
 	if n := len(r.verdict.Ahead); n > 0 {

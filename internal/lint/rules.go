@@ -28,6 +28,7 @@ var Rules = []Rule{
 	{"house", checkHouse},
 	{"dependencies", checkDependencies},
 	{"links", checkLinks},
+	{"logs", checkLogs},
 	{"references", checkReferences},
 }
 
