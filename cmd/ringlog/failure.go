@@ -24,6 +24,9 @@ const (
 	exitUnreachable exitCode = 3
 	exitNotFound    exitCode = 4
 	exitRefused     exitCode = 5
+	exitDamaged     exitCode = 6   // dump --verify found damage
+	exitWarnings    exitCode = 7   // doctor found warnings and no errors
+	exitErrors      exitCode = 8   // doctor found errors
 	exitInterrupted exitCode = 130 // as shells count SIGINT
 )
 

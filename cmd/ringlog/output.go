@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -38,4 +39,15 @@ func table(output io.Writer, rows [][]string) {
 		fmt.Fprintln(columns)
 	}
 	columns.Flush()
+}
+
+// count writes a number with its noun: "1 warning", "2 batches".
+func count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "ch"):
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

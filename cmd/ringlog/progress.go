@@ -45,3 +45,41 @@ func (app *application) progress(name string, duration time.Duration) (done func
 		bars.Wait()
 	}
 }
+
+// bytesProgress is a bar over bytes.
+type bytesProgress struct {
+	bars *mpb.Progress // nil: nobody watches
+	bar  *mpb.Bar
+	name string
+}
+
+// bytesProgress returns a bar that shows itself on a terminal with the first set.
+func (app *application) bytesProgress(name string) *bytesProgress {
+	p := &bytesProgress{name: name}
+	if app.terminal && !app.json {
+		p.bars = mpb.New(mpb.WithOutput(app.errorOutput), mpb.WithWidth(48), mpb.WithRefreshRate(progressInterval))
+	}
+	return p
+}
+
+// set says how many bytes of how many are done.
+func (p *bytesProgress) set(done, total int64) {
+	if p.bars == nil || total == 0 {
+		return
+	}
+	if p.bar == nil {
+		p.bar = p.bars.AddBar(total, mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(p.name+" ")), mpb.AppendDecorators(decor.Counters(decor.SizeB1024(0), "% .1f of % .1f")))
+	}
+	p.bar.SetCurrent(min(done, total-1)) // what ends the bar is the work
+}
+
+// done takes the bar away.
+func (p *bytesProgress) done() {
+	if p.bar != nil {
+		p.bar.Abort(true)
+	}
+	if p.bars != nil {
+		p.bars.Wait()
+	}
+}

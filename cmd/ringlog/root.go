@@ -47,7 +47,8 @@ func newRoot(app *application) *cobra.Command {
 		Long: `Ringlog is a partitioned, append-only log that Kafka clients use unchanged.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no broker reached, 4 no such topic or
-partition, 5 refused by the broker, 130 interrupted.`,
+partition, 5 refused by the broker, 6 damage found by dump --verify, 7 warnings of doctor,
+8 errors of doctor, 130 interrupted.`,
 		Example: `  ringlog serve --data-dir ./data
   ringlog topic create orders --partitions 3
   echo 'order-1:paid' | ringlog produce orders --key-delimiter :
@@ -73,9 +74,12 @@ partition, 5 refused by the broker, 130 interrupted.`,
 		newConfig(app),
 		newProduce(app),
 		newConsume(app),
+		newDoctor(app),
+		newDump(app),
 		newPerf(app),
 		newVersion(app),
 	)
+	app.complete(root)
 	return root
 }
 

@@ -16,10 +16,6 @@ import (
 )
 
 func newServe(app *application) *cobra.Command {
-	var (
-		file     string
-		settings []string
-	)
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a broker",
@@ -35,23 +31,10 @@ takes it; the common ones are flags too. Kafka's names of broker configurations 
   ringlog serve --config ringlog.toml --set num.partitions=3`,
 		Args: exactly(),
 	}
-	flags := command.Flags()
-	flags.SortFlags = false
-	named := map[string]*settingFlag{}
-	for _, setting := range server.Settings() {
-		flag, dotted := strings.CutPrefix(setting.Name, "ringlog.") // ours among Kafka's names
-		if dotted {
-			flag = strings.ReplaceAll(flag, ".", "-")
-		} else if strings.Contains(flag, ".") {
-			continue // Kafka's, for --set
-		}
-		named[setting.Name] = addSettingFlag(command, flag, setting.Documentation, setting.Default)
-	}
-	named["node.id"] = addSettingFlag(command, "node-id", "The broker's number in its cluster.", "1")
-	flags.StringVarP(&file, "config", "c", "", "TOML `file` with one setting a line, such as num.partitions = 3")
-	flags.StringArrayVarP(&settings, "set", "s", nil, "any setting as `name=value`; may be repeated")
+	var flags serveFlags
+	flags.register(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		config, err := serveConfig(file, settings, named)
+		config, err := flags.config()
 		if err != nil {
 			return &failure{exitUsage, err, "see: ringlog serve --help"}
 		}
@@ -62,6 +45,32 @@ takes it; the common ones are flags too. Kafka's names of broker configurations 
 		return nil
 	}
 	return command
+}
+
+// serveFlags are the ways to say how a broker runs: of serve, and of doctor, which asks
+// whether it could.
+type serveFlags struct {
+	file     string
+	settings []string
+	named    map[string]*settingFlag
+}
+
+func (f *serveFlags) register(command *cobra.Command) {
+	flags := command.Flags()
+	flags.SortFlags = false
+	f.named = map[string]*settingFlag{}
+	for _, setting := range server.Settings() {
+		flag, dotted := strings.CutPrefix(setting.Name, "ringlog.") // ours among Kafka's names
+		if dotted {
+			flag = strings.ReplaceAll(flag, ".", "-")
+		} else if strings.Contains(flag, ".") {
+			continue // Kafka's, for --set
+		}
+		f.named[setting.Name] = addSettingFlag(command, flag, setting.Documentation, setting.Default)
+	}
+	f.named["node.id"] = addSettingFlag(command, "node-id", "The broker's number in its cluster.", "1")
+	flags.StringVarP(&f.file, "config", "c", "", "TOML `file` with one setting a line, such as num.partitions = 3")
+	flags.StringArrayVarP(&f.settings, "set", "s", nil, "any setting as `name=value`; may be repeated")
 }
 
 // settingFlag is a flag for one of the server's settings. Its default stays the
@@ -89,17 +98,16 @@ func addSettingFlag(command *cobra.Command, name, documentation, byDefault strin
 	return f
 }
 
-// serveConfig gathers what file, --set and flags say, and reports all that is
-// wrong with it.
-func serveConfig(file string, settings []string, named map[string]*settingFlag) (server.Config, error) {
+// config gathers what file, --set and flags say, and reports all that is wrong with it.
+func (f *serveFlags) config() (server.Config, error) {
 	var (
 		config server.Config
 		faults []error
 	)
-	if file != "" {
-		faults = append(faults, config.ReadFile(file))
+	if f.file != "" {
+		faults = append(faults, config.ReadFile(f.file))
 	}
-	for _, setting := range settings {
+	for _, setting := range f.settings {
 		name, value, found := strings.Cut(setting, "=")
 		if !found {
 			faults = append(faults, fmt.Errorf("--set %q is not name=value", setting))
@@ -107,9 +115,9 @@ func serveConfig(file string, settings []string, named map[string]*settingFlag) 
 		}
 		faults = append(faults, config.Set(name, value))
 	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if named[name].given {
-			faults = append(faults, config.Set(name, named[name].text))
+	for _, name := range slices.Sorted(maps.Keys(f.named)) {
+		if f.named[name].given {
+			faults = append(faults, config.Set(name, f.named[name].text))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
