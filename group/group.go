@@ -18,6 +18,9 @@ type membership interface {
 	checkCommit(m *Machine, c call, commit *OffsetCommit) error
 	// checkFetch says whether this member may read committed offsets (KIP-848: member id and epoch of OffsetFetch 9).
 	checkFetch(fetch *OffsetFetchGroup) error
+	// checkOffsetDelete says whether offsets may be deleted at all now; which topics
+	// may not is said by subscribes.
+	checkOffsetDelete() error
 	// isEmpty says that there are no members, whatever else is remembered of the group.
 	isEmpty() bool
 	// subscribes says whether a member is subscribed to the topic, as far as the coordinator can know.
