@@ -47,6 +47,6 @@ type DeletedTopic struct {
 func (r *ImageChanged) step(m *Machine, c call) {
 	m.image = r.Image
 	for _, topic := range r.Deleted {
-		m.deleteOffsetsOfTopic(topic, c.effects)
+		m.deleteOffsetsOfTopic(c, topic)
 	}
 }

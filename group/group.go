@@ -65,7 +65,7 @@ func (g *group) loaded(m *Machine, c call) {
 
 // deleteGroup removes an empty group with its offsets and leaves tombstones of all its records.
 func (m *Machine) deleteGroup(c call, g *group) {
-	m.deleteAllOffsets(g, c.effects)
+	m.deleteAllOffsets(c, g)
 	if members := g.membership(); members != nil {
 		members.appendTombstones(m, c)
 		g.classic, g.consumer = nil, nil

@@ -23,7 +23,6 @@ type Machine struct {
 	expiry timer // the next look for expired offsets
 	// offsetCount is the number of committed offsets of all groups.
 	offsetCount int
-	encoder     encoder
 }
 
 // New returns a machine before its log was replayed.

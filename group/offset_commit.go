@@ -1,0 +1,127 @@
+package group
+
+import (
+	"fmt"
+
+	"ringlog/meta"
+)
+
+// OffsetCommit commits offsets of a group.
+type OffsetCommit struct {
+	GroupID string
+	// Generation is the member's generation, or its epoch in a consumer group; negative for a consumer that is no
+	// member: then MemberID is "".
+	Generation int32
+	MemberID   string
+	// InstanceID is the static member's name, or nil.
+	InstanceID *string
+	// MemberEpochs says that the client understands errors about member epochs (KIP-848).
+	MemberEpochs bool
+	// ImageIndex is that of the image in which the topics were found. A machine that has seen as much
+	// refuses those that were deleted since.
+	ImageIndex uint64
+	Topics     []OffsetCommitTopic
+}
+
+// OffsetCommitTopic are the offsets of one topic. Errors that are there already, because the topic or
+// the partition does not exist, are answered as they are.
+type OffsetCommitTopic struct {
+	Topic      string
+	ID         meta.TopicID
+	Partitions []OffsetCommitPartition
+}
+
+// OffsetCommitPartition is the offset of one partition, and is answered in place.
+type OffsetCommitPartition struct {
+	Partition int32
+	Offset    int64
+	// LeaderEpoch is that of the last record consumed, or -1.
+	LeaderEpoch int32
+	Metadata    string
+
+	Err error
+}
+
+// OffsetCommitted answers OffsetCommit.
+type OffsetCommitted struct {
+	// Topics are those of the request, with every Err set.
+	Topics []OffsetCommitTopic
+	// Err is not nil when the commit as a whole was refused; then all partitions have it as well.
+	Err error
+}
+
+// step commits what can be committed; one bad partition does not hold back the others.
+func (r *OffsetCommit) step(m *Machine, c call) {
+	g, err := m.groupOfCommit(c, r)
+	if err != nil {
+		for i := range r.Topics {
+			partitions := r.Topics[i].Partitions
+			for j := range partitions {
+				partitions[j].Err = err
+			}
+		}
+		c.answer(&OffsetCommitted{Topics: r.Topics, Err: err})
+		return
+	}
+	for i := range r.Topics {
+		m.commitTopic(c, g, r, &r.Topics[i])
+	}
+	g.offsets.warned = false
+	m.maybeRemove(g) // nothing may have been accepted
+	c.answer(&OffsetCommitted{Topics: r.Topics})
+}
+
+// groupOfCommit returns the group that a commit goes to, if it may be made. A consumer that assigns itself its
+// partitions makes a group by its first commit.
+func (m *Machine) groupOfCommit(c call, r *OffsetCommit) (*group, error) {
+	if r.GroupID == "" && (r.Generation >= 0 || r.MemberID != "" || r.InstanceID != nil) {
+		return nil, ErrInvalidGroupID // "" is a name for simple consumers only
+	}
+	g := m.group(r.GroupID)
+	if g == nil {
+		switch {
+		case r.Generation < 0:
+			return m.makeGroup(r.GroupID), nil
+		case r.MemberEpochs:
+			return nil, ErrGroupNotFound
+		default:
+			return nil, ErrIllegalGeneration
+		}
+	}
+	if members := g.membership(); members != nil {
+		return g, members.checkCommit(m, c, r)
+	}
+	// Only offsets were ever committed: there is no member and no generation.
+	switch {
+	case r.Generation < 0:
+		return g, nil
+	case r.MemberID != "" || r.InstanceID != nil:
+		return nil, ErrUnknownMember
+	default:
+		return nil, ErrIllegalGeneration
+	}
+}
+
+func (m *Machine) commitTopic(c call, g *group, r *OffsetCommit, topic *OffsetCommitTopic) {
+	var lost error
+	if m.image.Index >= r.ImageIndex {
+		if now, ok := m.image.Topic(topic.Topic); !ok || !topic.ID.IsZero() && now.ID != topic.ID {
+			lost = fmt.Errorf("%w: %s was deleted", ErrUnknownTopic, topic.Topic)
+		}
+	}
+	for i := range topic.Partitions {
+		p := &topic.Partitions[i]
+		if p.Err == nil {
+			p.Err = lost
+		}
+		if p.Err == nil && len(p.Metadata) > m.config.OffsetMetadataBytesMax {
+			p.Err = ErrOffsetMetadataTooLarge
+		}
+		if p.Err != nil {
+			continue
+		}
+		at := committed{partition: p.Partition, leaderEpoch: p.LeaderEpoch, offset: p.Offset, commitMillis: c.nowMillis, metadata: p.Metadata}
+		m.setOffset(g, topic.Topic, topic.ID, at)
+		c.effects.Append(offsetRecord(g.id, topic.Topic, topic.ID, &at))
+	}
+}
