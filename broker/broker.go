@@ -69,6 +69,7 @@ type Broker struct {
 	producers     producerIDs
 	checkers      checkers
 	creating      autoCreations
+	groups        groups
 
 	closing context.Context
 	close   context.CancelCauseFunc
@@ -106,6 +107,7 @@ func New(o Options) *Broker {
 	b.recompressors = newRecompressors()
 	b.reconciler.init(b)
 	b.checkers.init(b)
+	b.groups.init(b)
 	return b
 }
 
@@ -122,6 +124,7 @@ func (b *Broker) Now() int64 { return b.options.NowMillis() }
 // being checked. The subscription that calls Apply has to be cancelled before, and no
 // produce started after; engine and controller stay with their owner.
 func (b *Broker) Close() {
+	b.StopGroups()
 	b.close(ErrClosed)
 	b.reconciler.retry.Wait()
 	b.checkers.wait()

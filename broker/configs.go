@@ -38,13 +38,18 @@ func oneForZero(value int64) int64 {
 
 // fetchBytesMax reads fetch.max.bytes, which meta.NewDefaults has checked.
 func fetchBytesMax(d *meta.Defaults) int {
-	key, ok := meta.BrokerConfigKey("fetch.max.bytes")
+	return int(min(configInteger(d, "fetch.max.bytes"), math.MaxInt32))
+}
+
+// configInteger reads a configuration of the broker that is a whole number, which meta.NewDefaults has checked.
+func configInteger(d *meta.Defaults, name string) int64 {
+	key, ok := meta.BrokerConfigKey(name)
 	if !ok {
-		return math.MaxInt32
+		panic("broker: there is no configuration " + name)
 	}
-	limit, err := strconv.Atoi(strings.TrimSpace(d.DescribeBroker(key).Value))
+	number, err := strconv.ParseInt(strings.TrimSpace(d.DescribeBroker(key).Value), 10, 64)
 	if err != nil {
-		panic("broker: fetch.max.bytes: " + err.Error())
+		panic("broker: " + name + ": " + err.Error())
 	}
-	return limit
+	return number
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 
+	"ringlog/coord"
 	"ringlog/engine"
 	"ringlog/replica"
 )
@@ -33,7 +34,7 @@ var (
 	// ErrNotEnoughReplicas is returned for acks=all when fewer replicas are in
 	// sync than min.insync.replicas.
 	ErrNotEnoughReplicas = errors.New("broker: not enough in-sync replicas")
-	// ErrInternalTopic is returned when a client produces to a topic that the broker writes itself.
+	// ErrInternalTopic is returned when a client produces to a topic that the broker writes itself, creates it or changes its partitions.
 	ErrInternalTopic = errors.New("broker: topic is written by the broker alone")
 	// ErrTransactional is returned for a batch that belongs to a transaction.
 	ErrTransactional = errors.New("broker: transactions are not served")
@@ -68,4 +69,8 @@ var (
 	ErrInvalidProducerEpoch = replica.ErrInvalidProducerEpoch
 	ErrReplicaNotLeader     = replica.ErrNotLeader
 	ErrTruncated            = replica.ErrTruncated
+
+	ErrNotCoordinator         = coord.ErrNotCoordinator
+	ErrCoordinatorLoading     = coord.ErrLoading
+	ErrCoordinatorUnavailable = coord.ErrUnavailable
 )

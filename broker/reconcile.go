@@ -66,6 +66,7 @@ func (b *Broker) Start(ctx context.Context, image *meta.Image) error {
 	for topic := range image.Topics() {
 		delta.TopicsCreated = append(delta.TopicsCreated, topic)
 	}
+	b.groups.start()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.apply(ctx, delta, image)
@@ -148,6 +149,7 @@ func (r *reconciler) apply(ctx context.Context, delta meta.Delta, image *meta.Im
 		r.reconfigure(ctx, delta, image)
 	}
 	r.publish(image)
+	r.broker.groups.apply(&delta, image)
 	for _, old := range replaced {
 		r.topics.remove(old)
 	}

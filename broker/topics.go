@@ -90,6 +90,9 @@ func (b *Broker) newTopic(spec *TopicSpec) (meta.NewTopic, error) {
 	if err := meta.CheckTopicName(spec.Name); err != nil {
 		return meta.NewTopic{}, err
 	}
+	if meta.InternalTopicName(spec.Name) {
+		return meta.NewTopic{}, fmt.Errorf("%w: %s is created when it is needed", ErrInternalTopic, spec.Name)
+	}
 	if _, there := b.Image().Topic(spec.Name); there {
 		return meta.NewTopic{}, fmt.Errorf("%w: %s", meta.ErrTopicExists, spec.Name)
 	}
@@ -234,6 +237,13 @@ func (b *Broker) AutoCreateTopic(name string) error {
 	if c.running[name] || len(c.running) >= autoCreationsMax {
 		return nil
 	}
+	if meta.InternalTopicName(name) {
+		b.startCreatingLocked(name, func() error {
+			_, err := b.ensureOffsetsTopic(b.closing)
+			return err
+		})
+		return nil
+	}
 	spec := TopicSpec{Name: name, Partitions: -1, ReplicationFactor: -1}
 	if answers, err := b.CreateTopics(b.closing, []TopicSpec{spec}, true); err == nil && answers[0].Err != nil {
 		if errors.Is(answers[0].Err, meta.ErrTopicExists) {
@@ -241,15 +251,25 @@ func (b *Broker) AutoCreateTopic(name string) error {
 		}
 		return answers[0].Err
 	}
+	b.startCreatingLocked(name, func() error {
+		answers, err := b.CreateTopics(b.closing, []TopicSpec{spec}, false)
+		if err == nil {
+			err = answers[0].Err
+		}
+		return err
+	})
+	return nil
+}
+
+// startCreatingLocked runs create and notes that it does. REQUIRES: creating.mu is held.
+func (b *Broker) startCreatingLocked(name string, create func() error) {
+	c := &b.creating
 	if c.running == nil {
 		c.running = make(map[string]bool)
 	}
 	c.running[name] = true
 	go func() {
-		answers, err := b.CreateTopics(b.closing, []TopicSpec{spec}, false)
-		if err == nil {
-			err = answers[0].Err
-		}
+		err := create()
 		if err != nil && b.closing.Err() == nil && !errors.Is(err, meta.ErrTopicExists) {
 			b.log.Warn("topic is not created on demand", "topic", name, "error", err)
 		}
@@ -257,5 +277,4 @@ func (b *Broker) AutoCreateTopic(name string) error {
 		delete(c.running, name)
 		c.mu.Unlock()
 	}()
-	return nil
 }

@@ -205,6 +205,7 @@ func (p *partition) flush() {
 	r.options.Log.Append(p.id, p.epoch, records, func(err error) { r.inbox.post(func() { p.land(f, err) }) })
 	clear(records)
 	p.batch.records = records[:0]
+	p.pump()
 }
 
 // land ends an append.
@@ -228,6 +229,10 @@ func (p *partition) land(f *flight, err error) {
 		p.flights = slices.Delete(p.flights, 0, 1)
 	}
 	p.flush()
+}
+
+// pump lets the machine see what waits, as far as there is room for what it makes.
+func (p *partition) pump() {
 	for len(p.waiting) > 0 && p.state == stateActive && !p.isFull() {
 		q := p.waiting[0]
 		p.waiting[0] = question{}
@@ -243,12 +248,21 @@ func (p *partition) land(f *flight, err error) {
 func (p *partition) deliver(answers []Answer) {
 	for i := range answers {
 		done, ok := p.open[answers[i].Token]
-		if !ok {
-			panic(fmt.Sprintf("coord: token %d was answered twice, or never given", answers[i].Token))
+		if !ok { // a fault of ours that must not cost the others
+			p.runtime.metrics.Panics.Add(1)
+			p.runtime.log.Error("a request was answered twice", "partition", p.id, "answer", fmt.Sprintf("%T", answers[i].Body))
+			continue
 		}
 		delete(p.open, answers[i].Token)
 		done(answers[i].Body, nil)
 	}
+}
+
+// leadAgain begins anew under another epoch.
+func (p *partition) leadAgain(epoch int32) {
+	p.drop(ErrNotCoordinator)
+	p.epoch, p.failures = epoch, 0
+	p.state, p.reloadMillis = stateFailed, p.runtime.now // tick loads it, once all appends have ended
 }
 
 // load begins to replay the log into a new machine.

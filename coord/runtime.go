@@ -158,7 +158,7 @@ func (r *Runtime) refuse(q *question, err error) {
 
 // tick lets time pass for the machines that wait for it.
 func (r *Runtime) tick() {
-	for _, p := range slices.Clone(r.order) { // a copy: a machine may panic and be replaced
+	for _, p := range r.order {
 		p.tick()
 	}
 }
@@ -187,20 +187,19 @@ func (r *Runtime) untilNext() time.Duration {
 }
 
 func (r *Runtime) notify(body any) {
-	for _, p := range slices.Clone(r.order) {
+	for _, p := range r.order {
 		p.notify(body)
 	}
 }
 
 func (r *Runtime) lead(id, epoch int32) {
-	p := r.partitions[id]
-	if p != nil && p.epoch == epoch {
+	if p := r.partitions[id]; p != nil {
+		if p.epoch != epoch {
+			p.leadAgain(epoch)
+		}
 		return
 	}
-	if p != nil {
-		r.resign(id, ErrNotCoordinator)
-	}
-	p = &partition{runtime: r, id: id, epoch: epoch}
+	p := &partition{runtime: r, id: id, epoch: epoch}
 	r.partitions[id] = p
 	at, _ := slices.BinarySearchFunc(r.order, id, comparePartition)
 	r.order = slices.Insert(r.order, at, p)

@@ -36,3 +36,10 @@ func topicNameByte(b byte) bool {
 // collisionName is what two names have in common when they collide: metric
 // names of many systems cannot hold '.', so that "a.b" and "a_b" would be one.
 func collisionName(name string) string { return strings.ReplaceAll(name, ".", "_") }
+
+// OffsetsTopic is the internal topic of committed offsets and of the metadata of consumer groups, by Kafka's name.
+const OffsetsTopic = "__consumer_offsets"
+
+// InternalTopicName reports whether a topic of that name is written by the broker itself, and made
+// by it alone.
+func InternalTopicName(name string) bool { return name == OffsetsTopic }

@@ -1,0 +1,24 @@
+package meta
+
+import "math"
+
+// offsetsTopicConfigs are those of the internal topic that holds committed offsets. They count when it is
+// created, at the first need of a coordinator.
+var offsetsTopicConfigs = []*ConfigKey{
+	{Name: "offsets.topic.num.partitions", Type: ConfigInt, Default: "50", check: between(1, PartitionsPerRequestMax),
+		Documentation: "How many partitions the topic of committed offsets has. A group belongs to one of them by its id, so it must not change once the topic is there."},
+	{Name: "offsets.topic.replication.factor", Type: ConfigShort, Default: "3", check: between(1, ReplicationFactorMax),
+		Documentation: "How many replicas the topic of committed offsets has; fewer while there are fewer brokers."},
+	{Name: "offsets.topic.segment.bytes", Type: ConfigInt, Default: "104857600", check: atLeast(1),
+		Documentation: "The segment size of the topic of committed offsets: smaller ones are compacted and loaded sooner."},
+}
+
+// offsetConfigs are those of committed offsets.
+var offsetConfigs = []*ConfigKey{
+	{Name: "offset.metadata.max.bytes", Type: ConfigInt, Default: "4096", check: between(0, math.MaxInt16),
+		Documentation: "The longest text that a consumer may commit with an offset."},
+	{Name: "offsets.retention.minutes", Type: ConfigInt, Default: "10080", check: atLeast(1),
+		Documentation: "For how many minutes the offsets of a group without members are kept."},
+	{Name: "offsets.retention.check.interval.ms", Type: ConfigLong, Default: "600000", check: atLeast(1),
+		Documentation: "How often, in milliseconds, the coordinator looks for offsets that have expired."},
+}
