@@ -70,6 +70,9 @@ func morePartitions(image *meta.Image, spec *PartitionsSpec) (meta.MorePartition
 	if !ok {
 		return meta.MorePartitions{}, fmt.Errorf("%w: %s", ErrUnknownTopic, spec.Name)
 	}
+	if topic.Internal { // which group belongs to which partition must not change
+		return meta.MorePartitions{}, fmt.Errorf("%w: %s", ErrInternalTopic, spec.Name)
+	}
 	more := meta.MorePartitions{Topic: topic.ID, Count: spec.Count, Replicas: spec.Replicas}
 	return more, more.Draw(rand.Reader, len(topic.Partitions))
 }

@@ -139,9 +139,7 @@ func (b *Broker) ensureOffsetsTopic(ctx context.Context) (*meta.Topic, error) {
 		b.log.Error("the topic of committed offsets cannot be created", "topic", meta.OffsetsTopic, "error", err)
 		return nil, fmt.Errorf("%w: %w", ErrCoordinatorUnavailable, err)
 	}
-	// Whoever carries the image out holds the lock until the coordinators know of it.
-	b.reconciler.mu.Lock()
-	b.reconciler.mu.Unlock() //nolint:staticcheck // SA2001: the wait is the point
+	b.reconciler.settle() // until the coordinators know of it, too
 	return created, nil
 }
 

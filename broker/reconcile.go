@@ -172,6 +172,12 @@ func (r *reconciler) reconfigure(ctx context.Context, delta meta.Delta, image *m
 	}
 }
 
+// settle waits until what requests see is carried out to the end.
+func (r *reconciler) settle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+}
+
 // publish makes image what requests see.
 func (r *reconciler) publish(image *meta.Image) {
 	old := r.broker.view.Load()

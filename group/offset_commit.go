@@ -20,7 +20,10 @@ type OffsetCommit struct {
 	// ImageIndex is that of the image in which the topics were found. A machine that has seen as much
 	// refuses those that were deleted since.
 	ImageIndex uint64
-	Topics     []OffsetCommitTopic
+	// RetentionMillis is how long the client wants these offsets kept, whether the group is empty or not; negative for
+	// what the broker has set. Clients before OffsetCommit 5 could ask for that.
+	RetentionMillis int64
+	Topics          []OffsetCommitTopic
 }
 
 // OffsetCommitTopic are the offsets of one topic. Errors that are there already, because the topic or
@@ -74,9 +77,6 @@ func (r *OffsetCommit) step(m *Machine, c call) {
 // groupOfCommit returns the group that a commit goes to, if it may be made. A consumer that assigns itself its
 // partitions makes a group by its first commit.
 func (m *Machine) groupOfCommit(c call, r *OffsetCommit) (*group, error) {
-	if r.GroupID == "" && (r.Generation >= 0 || r.MemberID != "" || r.InstanceID != nil) {
-		return nil, ErrInvalidGroupID // "" is a name for simple consumers only
-	}
 	g := m.group(r.GroupID)
 	if g == nil {
 		switch {
@@ -92,14 +92,10 @@ func (m *Machine) groupOfCommit(c call, r *OffsetCommit) (*group, error) {
 		return g, members.checkCommit(m, c, r)
 	}
 	// Only offsets were ever committed: there is no member and no generation.
-	switch {
-	case r.Generation < 0:
-		return g, nil
-	case r.MemberID != "" || r.InstanceID != nil:
+	if r.Generation >= 0 {
 		return nil, ErrUnknownMember
-	default:
-		return nil, ErrIllegalGeneration
 	}
+	return g, nil
 }
 
 func (m *Machine) commitTopic(c call, g *group, r *OffsetCommit, topic *OffsetCommitTopic) {
@@ -121,6 +117,9 @@ func (m *Machine) commitTopic(c call, g *group, r *OffsetCommit, topic *OffsetCo
 			continue
 		}
 		at := committed{partition: p.Partition, leaderEpoch: p.LeaderEpoch, offset: p.Offset, commitMillis: c.nowMillis, metadata: p.Metadata}
+		if r.RetentionMillis >= 0 {
+			at.expireMillis = c.nowMillis + r.RetentionMillis
+		}
 		m.setOffset(g, topic.Topic, topic.ID, at)
 		c.effects.Append(offsetRecord(g.id, topic.Topic, topic.ID, &at))
 	}

@@ -37,7 +37,7 @@ func (m *Machine) expireOffsetsOf(c call, g *group) {
 	}
 	empty := g.isEmpty()
 	retentionMillis := m.config.OffsetsRetentionMillis
-	newest := int64(0)
+	last := int64(0) // when the last offset expires
 	for _, t := range slices.Clone(g.offsets.topics) {
 		if !empty && g.subscribes(t.topic) {
 			continue
@@ -48,32 +48,36 @@ func (m *Machine) expireOffsetsOf(c call, g *group) {
 			if empty && sinceMillis > 0 {
 				usedMillis = sinceMillis
 			}
-			newest = max(newest, usedMillis)
-			if c.nowMillis-usedMillis < retentionMillis {
+			expireMillis := usedMillis + retentionMillis
+			if at.expireMillis != 0 {
+				expireMillis = at.expireMillis
+			}
+			last = max(last, expireMillis)
+			if c.nowMillis < expireMillis {
 				continue
 			}
 			m.unsetOffset(g, t.topic, at.partition)
 			c.effects.Append(offsetTombstone(g.id, t.topic, at.partition, c.nowMillis))
 		}
 	}
-	m.warnOfExpiry(c, g, newest)
+	m.warnOfExpiry(c, g, last)
 	if empty && len(g.offsets.topics) == 0 {
 		m.deleteGroup(c, g)
 	}
 }
 
 // warnOfExpiry tells operators once that a group without members is about to lose its offsets.
-func (m *Machine) warnOfExpiry(c call, g *group, newestMillis int64) {
+func (m *Machine) warnOfExpiry(c call, g *group, lastMillis int64) {
 	retentionMillis := m.config.OffsetsRetentionMillis
 	if !g.isEmpty() || len(g.offsets.topics) == 0 {
 		g.offsets.warned = false
 		return
 	}
-	unusedMillis := c.nowMillis - newestMillis
-	if g.offsets.warned || unusedMillis < retentionMillis/10*expiryWarnTenths {
+	remainingMillis := lastMillis - c.nowMillis
+	if g.offsets.warned || remainingMillis > retentionMillis/10*(10-expiryWarnTenths) {
 		return
 	}
 	g.offsets.warned = true
 	c.effects.Event("committed offsets of a group without members will expire", "group", g.id,
-		"topics", len(g.offsets.topics), "remaining_ms", retentionMillis-unusedMillis, "setting", "offsets.retention.minutes")
+		"topics", len(g.offsets.topics), "remaining_ms", remainingMillis, "setting", "offsets.retention.minutes")
 }

@@ -36,6 +36,8 @@ type committed struct {
 	leaderEpoch  int32 // of the last record that was consumed, -1 when the client did not say
 	offset       int64
 	commitMillis int64
+	// expireMillis is when the client wants the offset to expire; 0 when it did not say.
+	expireMillis int64
 	metadata     string
 }
 

@@ -25,9 +25,10 @@ const (
 	keyGroupMetadata   = 2
 )
 
-// The value version of offsets: 3 is the last one that every tool reads, 4 adds the topic's id, which tells a
-// commit for a topic from one for an earlier topic of that name.
+// The value version of offsets: 1 has the time of expiry that old clients can ask for, 3 is the last one that every
+// tool reads, 4 adds the topic's id, which tells a commit for a topic from one for an earlier topic of that name.
 const (
+	valueOffsetCommitExpiry  = 1
 	valueOffsetCommitPlain   = 3
 	valueOffsetCommitTopicID = 4
 )
@@ -53,7 +54,10 @@ func offsetRecord(group, topic string, id meta.TopicID, at *committed) coord.Rec
 		Version: valueOffsetCommitPlain, Offset: at.offset, LeaderEpoch: at.leaderEpoch,
 		Metadata: at.metadata, CommitTimestamp: at.commitMillis, ExpireTimestamp: -1, TopicID: id,
 	}
-	if !id.IsZero() {
+	switch {
+	case at.expireMillis != 0:
+		value.Version, value.ExpireTimestamp = valueOffsetCommitExpiry, at.expireMillis
+	case !id.IsZero():
 		value.Version = valueOffsetCommitTopicID
 	}
 	const fixedBytes = 2 + 8 + 4 + 3 + 8 + 24 // with the length of the metadata and the tagged topic id
@@ -86,8 +90,11 @@ func readOffset(record coord.Record) (key kmsg.OffsetCommitKey, id meta.TopicID,
 			ErrRecord, key.Group, key.Topic, key.Partition, value.Version, valueOffsetCommitTopicID)
 	}
 	at = &committed{partition: key.Partition, offset: value.Offset, leaderEpoch: -1, commitMillis: value.CommitTimestamp, metadata: value.Metadata}
-	if value.Version >= 3 {
+	if value.Version >= valueOffsetCommitPlain {
 		at.leaderEpoch = value.LeaderEpoch
+	}
+	if value.Version == valueOffsetCommitExpiry {
+		at.expireMillis = max(value.ExpireTimestamp, 0)
 	}
 	return key, value.TopicID, at, nil
 }

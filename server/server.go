@@ -205,6 +205,9 @@ func (s *Server) stop(ctx context.Context) error {
 			s.config.Logger.Warn("waiting fetches are not answered", "reason", err)
 		}
 	}
+	if s.broker != nil {
+		step("the coordinators of groups", func() error { s.broker.StopGroups(); return nil })
+	}
 	if s.unlimit != nil {
 		step("the limits of connections", func() error { s.unlimit(); return nil })
 	}

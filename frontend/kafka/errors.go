@@ -9,6 +9,7 @@ import (
 
 	"ringlog/broker"
 	"ringlog/frontend/kafka/fetchsession"
+	"ringlog/group"
 	"ringlog/meta"
 	"ringlog/record"
 )
@@ -34,6 +35,32 @@ var codes = []struct {
 	// A producer that asks for its id takes most codes for fatal, but waits while
 	// a coordinator is said to load; that is what Kafka's broker says, too.
 	{broker.ErrNoProducerIDs, kerr.CoordinatorLoadInProgress},
+
+	// Groups. What a coordinator waits for may have failed for reasons that have codes of their own, which a
+	// client would not expect here.
+	{broker.ErrNotCoordinator, kerr.NotCoordinator},
+	{broker.ErrCoordinatorLoading, kerr.CoordinatorLoadInProgress},
+	{broker.ErrCoordinatorUnavailable, kerr.CoordinatorNotAvailable},
+	{group.ErrInvalidGroupID, kerr.InvalidGroupID},
+	{group.ErrGroupNotFound, kerr.GroupIDNotFound},
+	{group.ErrNonEmptyGroup, kerr.NonEmptyGroup},
+	{group.ErrGroupFull, kerr.GroupMaxSizeReached},
+	{group.ErrGroupSubscribed, kerr.GroupSubscribedToTopic},
+	{group.ErrUnknownMember, kerr.UnknownMemberID},
+	{group.ErrMemberIDRequired, kerr.MemberIDRequired},
+	{group.ErrFencedInstance, kerr.FencedInstanceID},
+	{group.ErrUnreleasedInstance, kerr.UnreleasedInstanceID},
+	{group.ErrIllegalGeneration, kerr.IllegalGeneration},
+	{group.ErrStaleMemberEpoch, kerr.StaleMemberEpoch},
+	{group.ErrFencedMemberEpoch, kerr.FencedMemberEpoch},
+	{group.ErrRebalanceInProgress, kerr.RebalanceInProgress},
+	{group.ErrInconsistentProtocol, kerr.InconsistentGroupProtocol},
+	{group.ErrInvalidSessionTimeout, kerr.InvalidSessionTimeout},
+	{group.ErrUnsupportedAssignor, kerr.UnsupportedAssignor},
+	{group.ErrInvalidRegularExpression, kerr.InvalidRegularExpression},
+	{group.ErrInvalidRequest, kerr.InvalidRequest},
+	{group.ErrOffsetMetadataTooLarge, kerr.OffsetMetadataTooLarge},
+	{group.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 
 	// The partition and who leads it.
 	{broker.ErrUnknownTopicID, kerr.UnknownTopicID},

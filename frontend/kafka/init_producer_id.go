@@ -14,7 +14,7 @@ package kafka
 // speaks of a broker that cannot do it. TRANSACTIONAL_ID_AUTHORIZATION_FAILED would
 // blame the user's rights, UNSUPPORTED_VERSION have clients look for another
 // version. Clients rarely come this far: they ask for the transaction
-// coordinator first, which is not served and not advertised.
+// coordinator first, and get the same answer.
 
 import (
 	"context"
