@@ -261,12 +261,17 @@ func awaitAnswer[A any](ctx context.Context, pending GroupAnswer) (answer A, err
 	}
 }
 
-// GroupMetrics returns the figures of the coordinators; nil before Start.
-func (b *Broker) GroupMetrics() *coord.Metrics {
-	if b.groups.runtime == nil {
-		return nil
+// GroupMetrics returns the figures of the coordinators. REQUIRES: the broker was started.
+func (b *Broker) GroupMetrics() *coord.Metrics { return b.groups.runtime.Metrics() }
+
+// CountGroups returns how much the coordinators that are loaded hold.
+func (b *Broker) CountGroups(ctx context.Context) (total group.Counts) {
+	counts, _ := AskAllGroups[*group.Counts](ctx, b, func() any { return new(group.Count) }) // of the others nothing is known
+	for _, c := range counts {
+		total.Groups += c.Groups
+		total.Offsets += c.Offsets
 	}
-	return b.groups.runtime.Metrics()
+	return total
 }
 
 // groupPartition is the partition of the offsets topic that a group belongs to, as Kafka has it: Java's hash of

@@ -120,11 +120,5 @@ func (m *Machine) maybeRemove(g *group) {
 
 func compareGroupID(g *group, id string) int { return strings.Compare(g.id, id) }
 
-// Counts is how much a machine holds, for metrics.
-type Counts struct{ Groups, Offsets int }
-
-// Counts returns how much the machine holds.
-func (m *Machine) Counts() Counts { return Counts{Groups: len(m.order), Offsets: m.offsetCount} }
-
 // never is a time that does not come.
 const never = math.MaxInt64

@@ -1,12 +1,17 @@
 package server
 
 import (
+	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"ringlog/buffer"
+	"ringlog/coord"
 	"ringlog/engine"
 	"ringlog/frontend/kafka/fetchsession"
+	"ringlog/group"
 	"ringlog/meta"
 	"ringlog/net/stream"
 	"ringlog/raftctl"
@@ -32,6 +37,11 @@ type sample struct {
 	// offline is the number of logs that could not be opened.
 	offline int
 	health  float64
+	// coordinators runs groups, which are counted in groups.
+	coordinators *coord.Metrics
+	groups       group.Counts
+	// offsetsCommitted counts offsets that consumers were told are committed.
+	offsetsCommitted int64
 }
 
 // metric is one figure without labels.
@@ -76,6 +86,21 @@ var metrics = append([]metric{
 	{"kafka_fetch_session_partitions", "Partitions of all fetch sessions.", gauge, func(s *sample) float64 { return float64(s.fetching.Partitions) }},
 	{"kafka_fetch_session_evictions_total", "Fetch sessions that made place for others; their consumers start over.", counter, func(s *sample) float64 { return float64(s.fetching.Evictions) }},
 
+	{"group_groups", "Consumer groups that this broker coordinates, those with offsets only included.", gauge, func(s *sample) float64 { return float64(s.groups.Groups) }},
+	{"group_offsets", "Committed offsets of all groups.", gauge, func(s *sample) float64 { return float64(s.groups.Offsets) }},
+	{"group_offsets_committed_total", "Offsets that consumers were told are committed.", counter, func(s *sample) float64 { return float64(s.offsetsCommitted) }},
+	{"coordinator_partitions", "Partitions of the topic of committed offsets that this broker leads.", gauge, func(s *sample) float64 { return float64(s.coordinators.Partitions.Load()) }},
+	{"coordinator_loading", "Those of them whose log is being replayed; their groups wait.", gauge, func(s *sample) float64 { return float64(s.coordinators.Loading.Load()) }},
+	{"coordinator_loads_total", "Logs replayed to the end.", counter, func(s *sample) float64 { return float64(s.coordinators.Loads.Load()) }},
+	{"coordinator_load_failures_total", "Logs that could not be replayed; they are tried again.", counter, func(s *sample) float64 { return float64(s.coordinators.LoadFailures.Load()) }},
+	{"coordinator_loaded_records_total", "Records replayed.", counter, func(s *sample) float64 { return float64(s.coordinators.LoadedRecords.Load()) }},
+	{"coordinator_requests_total", "Requests and notices taken by coordinators.", counter, func(s *sample) float64 { return float64(s.coordinators.Requests.Load()) }},
+	{"coordinator_refused_total", "Requests answered without a coordinator: none here, loading, or too many wait.", counter, func(s *sample) float64 { return float64(s.coordinators.Refused.Load()) }},
+	{"coordinator_appends_total", "Batches appended by coordinators.", counter, func(s *sample) float64 { return float64(s.coordinators.Appends.Load()) }},
+	{"coordinator_append_failures_total", "Batches that did not become committed; their coordinators are loaded again.", counter, func(s *sample) float64 { return float64(s.coordinators.AppendFailures.Load()) }},
+	{"coordinator_appended_records_total", "Records in the batches appended.", counter, func(s *sample) float64 { return float64(s.coordinators.AppendedRecords.Load()) }},
+	{"coordinator_panics_total", "Coordinators thrown away because of a fault of the broker: each is a bug.", counter, func(s *sample) float64 { return float64(s.coordinators.Panics.Load()) }},
+
 	{"metadata_topics", "Topics.", gauge, func(s *sample) float64 { return float64(s.image.TopicCount()) }},
 	{"metadata_partitions", "Partitions of all topics.", gauge, func(s *sample) float64 { return float64(s.image.PartitionCount()) }},
 	{"metadata_tombstones", "Logs of deleted topics that are not reported gone by every broker.", gauge, func(s *sample) float64 { return float64(len(s.image.Tombstones())) }},
@@ -85,6 +110,9 @@ var metrics = append([]metric{
 	{"metadata_log_bytes", "Bytes of the metadata log behind the snapshot.", gauge, func(s *sample) float64 { return float64(s.quorum.LogBytes) }},
 	{"metadata_snapshot_bytes", "Bytes of the metadata snapshot.", gauge, func(s *sample) float64 { return float64(s.quorum.SnapshotBytes) }},
 }, engineMetrics...)
+
+// groupsCountTimeout bounds how long whoever looks waits for coordinators that wait for the disk.
+const groupsCountTimeout = time.Second
 
 // collector shows all parts of a Server to Prometheus.
 type collector struct{ server *Server }
@@ -130,6 +158,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if s.Ready() {
 		look.health = 1
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), groupsCountTimeout)
+	defer cancel()
+	look.coordinators, look.groups = s.broker.GroupMetrics(), s.broker.CountGroups(ctx)
+	look.offsetsCommitted = s.kafka.Metrics().OffsetsCommitted.Load()
 	for n, m := range metrics {
 		out <- prometheus.MustNewConstMetric(descriptions[n], m.kind, m.value(&look))
 	}

@@ -24,6 +24,8 @@ type Metrics struct {
 	// UnacknowledgedFailures counts produces with acks=0 that failed and so
 	// closed their connection.
 	UnacknowledgedFailures atomic.Int64
+	// OffsetsCommitted counts partitions whose offset was answered as committed.
+	OffsetsCommitted atomic.Int64
 	// Panics counts handlers that hit a fault of ours. Anything above zero is a bug.
 	Panics atomic.Int64
 }

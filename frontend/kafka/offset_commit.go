@@ -42,6 +42,7 @@ func offsetCommit(ctx context.Context, c *call, asked *kmsg.OffsetCommitRequest,
 	// The coordinator answers in the request, and may still do so when nobody waits any more: what it was not asked about, the topics' names and numbers,
 	// is taken from asked.
 	committed, err := broker.AskGroup[*group.OffsetCommitted](ctx, c.session.protocol.broker, asked.Group, request)
+	count := int64(0)
 	for i := range asked.Topics {
 		topic := &asked.Topics[i]
 		answered := kmsg.NewOffsetCommitResponseTopic()
@@ -54,10 +55,13 @@ func offsetCommit(ctx context.Context, c *call, asked *kmsg.OffsetCommitRequest,
 			if err == nil {
 				partitionErr = committed.Topics[i].Partitions[j].Err
 			}
-			p.ErrorCode = c.failed(partitionErr)
+			if p.ErrorCode = c.failed(partitionErr); partitionErr == nil {
+				count++
+			}
 		}
 		answer.Topics = append(answer.Topics, answered)
 	}
+	c.session.protocol.metrics.OffsetsCommitted.Add(count)
 }
 
 // commitOfTopic is what the coordinator is asked for one topic, with an error for each partition that is not there.
