@@ -26,6 +26,7 @@ var withoutCode = map[string]string{
 	"record.ErrProducerState":      "wraps ErrInvalidRecord",
 	"record.ErrKeyMissing":         "wraps ErrInvalidRecord",
 	"record.ErrDecompress":         "wraps ErrInvalidRecord",
+	"group.ErrRecord":              "a coordinator does not load such a log",
 	"meta.ErrStaleBroker":          "comes within ErrNoProducerIDs",
 	"meta.ErrProducerIDsExhausted": "comes within ErrNoProducerIDs",
 	"meta.ErrNotFormatted":         "a broker serves nobody before its cluster is formatted",
@@ -42,7 +43,7 @@ func TestEveryErrorHasACode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, directory := range map[string]string{"broker": "../../broker", "record": "../../record", "meta": "../../meta"} {
+	for name, directory := range map[string]string{"broker": "../../broker", "group": "../../group", "record": "../../record", "meta": "../../meta"} {
 		for _, sentinel := range sentinels(t, directory) {
 			sentinel = name + "." + sentinel
 			_, excused := withoutCode[sentinel]
@@ -94,6 +95,8 @@ func TestTheNarrowestErrorGivesTheCode(t *testing.T) {
 		nil: 0,
 		fmt.Errorf("%w: %w", broker.ErrLogOffline, broker.ErrNoSpace):   56,
 		fmt.Errorf("%w: %w", broker.ErrNoProducerIDs, broker.ErrClosed): 14,
+		fmt.Errorf("%w: %w", broker.ErrNotCoordinator, broker.ErrNotLeader):       16,
+		fmt.Errorf("%w: %w", broker.ErrCoordinatorUnavailable, broker.ErrNoSpace): 15,
 		&record.CorruptError{Cause: record.ErrUnsupportedMagic}:         87,
 		&record.CorruptError{Cause: record.ErrChecksum}:                 2,
 		&record.InvalidError{Cause: record.ErrInvalidTimestamp}:         32,

@@ -67,6 +67,44 @@ func TestEveryAdvertisedVersionIsAnsweredInItsOwnLayout(t *testing.T) {
 			}
 			return r
 		},
+		kmsg.FindCoordinator: func(int16) kmsg.Request {
+			r := kmsg.NewPtrFindCoordinatorRequest()
+			r.CoordinatorKey, r.CoordinatorKeys = "readers", []string{"readers", "others"}
+			return r
+		},
+		kmsg.OffsetCommit: func(int16) kmsg.Request {
+			r := kmsg.NewPtrOffsetCommitRequest()
+			r.Group, r.Generation = "readers", -1
+			for n, name := range names {
+				asked := kmsg.NewOffsetCommitRequestTopic()
+				asked.Topic, asked.TopicID = name, [][16]byte{topic.ID, stranger}[n]
+				asked.Partitions = append(asked.Partitions, kmsg.NewOffsetCommitRequestTopicPartition())
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
+		kmsg.OffsetFetch: func(int16) kmsg.Request {
+			r := kmsg.NewPtrOffsetFetchRequest()
+			of := kmsg.NewOffsetFetchRequestGroup()
+			r.Group, of.Group = "readers", "readers"
+			for n, name := range names {
+				r.Topics = append(r.Topics, kmsg.OffsetFetchRequestTopic{Topic: name, Partitions: []int32{0, 77}})
+				of.Topics = append(of.Topics, kmsg.OffsetFetchRequestGroupTopic{Topic: name, TopicID: [][16]byte{topic.ID, stranger}[n], Partitions: []int32{0, 77}})
+			}
+			r.Groups = append(r.Groups, of)
+			return r
+		},
+		kmsg.OffsetDelete: func(int16) kmsg.Request {
+			r := kmsg.NewPtrOffsetDeleteRequest()
+			r.Group = "readers"
+			for _, name := range names {
+				asked := kmsg.NewOffsetDeleteRequestTopic()
+				asked.Topic = name
+				asked.Partitions = append(asked.Partitions, kmsg.NewOffsetDeleteRequestTopicPartition())
+				r.Topics = append(r.Topics, asked)
+			}
+			return r
+		},
 		kmsg.ApiVersions: func(int16) kmsg.Request {
 			r := kmsg.NewPtrApiVersionsRequest()
 			r.ClientSoftwareName, r.ClientSoftwareVersion = "tester", "1.0"
