@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"ringlog/coord"
 	"ringlog/group"
@@ -27,7 +26,6 @@ type groups struct {
 	// creating is held by who creates the offsets topic; a channel, because waiting for it ends
 	// with the caller's context.
 	creating chan struct{}
-	stop     sync.Once
 }
 
 func (g *groups) init(b *Broker) {
@@ -61,7 +59,7 @@ func (g *groups) start() {
 // not the coordinator: a join may wait for minutes, and would hold up a stop for as long.
 func (b *Broker) StopGroups() {
 	if b.groups.runtime != nil {
-		b.groups.stop.Do(b.groups.runtime.Close)
+		b.groups.runtime.Close()
 	}
 }
 

@@ -49,7 +49,7 @@ type OffsetCommitPartition struct {
 type OffsetCommitted struct {
 	// Topics are those of the request, with every Err set.
 	Topics []OffsetCommitTopic
-	// Err is not nil when the commit as a whole was refused; then all partitions have it as well.
+	// Err is not nil when the commit as a whole was refused; then all partitions have it, but for those that had an error before.
 	Err error
 }
 
@@ -60,7 +60,9 @@ func (r *OffsetCommit) step(m *Machine, c call) {
 		for i := range r.Topics {
 			partitions := r.Topics[i].Partitions
 			for j := range partitions {
-				partitions[j].Err = err
+				if partitions[j].Err == nil {
+					partitions[j].Err = err
+				}
 			}
 		}
 		c.answer(&OffsetCommitted{Topics: r.Topics, Err: err})
