@@ -50,23 +50,22 @@ func acknowledgedIsReplayable(t *testing.T, seed uint64) {
 				}
 			}
 		})
-		for random.IntN(3) > 0 {
-			s.log.endOne(random)
-		}
-		s.pass(200)
-	}
-	for {
-		mu.Lock()
-		left := open
-		mu.Unlock()
-		if left == 0 {
-			break
-		}
-		s.log.endOne(random)
-		s.pass(200)
 		s.wait(s.ask(1, &read{})) // a turn of the loop
+		for random.IntN(3) > 0 {
+			if !s.log.endOne(random) {
+				continue
+			}
+			s.recover(random)
+		}
+		s.pass(200)
 	}
+	s.recover(random)
 	s.log.letGo()
+	mu.Lock()
+	defer mu.Unlock()
+	if open != 0 {
+		t.Fatalf("%d requests have no answer", open)
+	}
 	replayed := s.until(0, &read{}).(int64)
 	if lost := (acknowledged | shown) &^ replayed; lost != 0 {
 		t.Fatalf("acknowledged or shown, and lost: %b", lost)
@@ -76,19 +75,47 @@ func acknowledgedIsReplayable(t *testing.T, seed uint64) {
 	}
 }
 
-// endOne ends one of the appends under way, as likely any of them, now and then badly.
-func (l *memoryLog) endOne(random *rand.Rand) {
+// recover ends all appends, until there is a new machine that answers.
+func (s *scene) recover(random *rand.Rand) {
+	s.Helper()
+	for range 100_000 {
+		asked := s.ask(0, &read{})
+		for answered := false; !answered; {
+			s.log.endOne(random)
+			s.wait(s.ask(1, &read{})) // a turn of the loop
+			select {
+			case r := <-asked:
+				if r.err == nil {
+					return
+				}
+				answered = true
+			default:
+			}
+		}
+		s.pass(100)
+	}
+	s.Fatal("the coordinator does not come back")
+}
+
+// inFlight is how many appends have not ended.
+func (l *memoryLog) inFlight() int {
 	l.mu.Lock()
-	count := len(l.held)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	return len(l.held)
+}
+
+// endOne ends one of the appends under way, as likely any of them, now and then badly; then it returns true.
+func (l *memoryLog) endOne(random *rand.Rand) (failed bool) {
+	count := l.inFlight()
 	if count == 0 {
-		return
+		return false
 	}
 	var err error
-	if random.IntN(6) == 0 {
+	if random.IntN(10) == 0 {
 		err = errors.New("no space")
 	}
 	l.release(random.IntN(count), err)
+	return err != nil
 }
 
 // sumLocked is what a replay of a partition comes to.

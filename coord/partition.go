@@ -70,8 +70,9 @@ type batch struct {
 
 // flight is an append under way, and who waits for it.
 type flight struct {
-	answers   []Answer
-	committed bool
+	answers []Answer
+	// ended says that the append has come through or failed; what came through may still wait for one before it.
+	ended     bool
 	abandoned bool
 }
 
@@ -217,14 +218,13 @@ func (p *partition) land(f *flight, err error) {
 		p.unsettled--
 		return
 	}
+	f.ended = true
 	if err != nil {
-		p.unsettled-- // this one has ended: fail counts it with the others
 		p.fail(err)
 		return
 	}
 	p.failures = 0
-	f.committed = true
-	for len(p.flights) > 0 && p.flights[0].committed {
+	for len(p.flights) > 0 && p.flights[0].ended {
 		p.deliver(p.flights[0].answers)
 		p.flights = slices.Delete(p.flights, 0, 1)
 	}
@@ -354,7 +354,9 @@ func (p *partition) drop(err error) {
 	}
 	for _, f := range p.flights {
 		f.abandoned = true
-		p.unsettled++
+		if !f.ended {
+			p.unsettled++
+		}
 	}
 	tokens := make([]uint64, 0, len(p.open))
 	for token := range p.open {

@@ -26,13 +26,13 @@ type ledger struct {
 }
 
 type (
-	add   struct{ value int64 } // answers the new sum, appends a record
-	read  struct{}              // answers the sum, appends nothing
-	park  struct{ until int64 } // is answered by a tick
-	tell  struct{ what string } // a notice
-	told  struct{}              // answers what was told
-	break_ struct{}             // panics
-	large struct{ bytes int }   // appends a record of that size
+	add    struct{ value int64 } // answers the new sum, appends a record
+	read   struct{}              // answers the sum, appends nothing
+	park   struct{ until int64 } // is answered by a tick
+	tell   struct{ what string } // a notice
+	told   struct{}              // answers what was told
+	break_ struct{}              // panics
+	large  struct{ bytes int }   // appends a record of that size
 )
 
 func value(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
@@ -418,14 +418,13 @@ func TestAFailedAppendThrowsTheMachineAwayAndLoadsTheLog(t *testing.T) {
 	s.runtime.Lead(0, 1)
 	s.until(0, &read{})
 	s.must(0, &add{10})
+	s.appends()
 	s.log.hold()
 	waits := s.ask(0, &park{math.MaxInt64 - 1})
 	lost := s.ask(0, &add{1})
 	s.appends()
 	behind := s.ask(0, &add{2})
-	for s.appends(); len(s.log.appended) > 0; {
-		s.appends()
-	}
+	s.appends()
 	s.log.release(0, errors.New("the disk is gone"))
 	for name, replies := range map[string]<-chan reply{"lost": lost, "behind": behind, "parked": waits} {
 		if r := s.wait(replies); !errors.Is(r.err, coord.ErrUnavailable) {
@@ -441,6 +440,29 @@ func TestAFailedAppendThrowsTheMachineAwayAndLoadsTheLog(t *testing.T) {
 	if sum := s.until(0, &read{}); sum != int64(12) {
 		t.Fatalf("loaded %v, want 12: what the log has, 10 and the append that came through", sum)
 	}
+}
+
+// The second append comes through, the first one does not: nothing is under way any more, and the log is loaded.
+func TestAnAppendThatEndedBeforeTheFailureIsNotWaitedFor(t *testing.T) {
+	s := newScene(t, coord.Options{})
+	s.runtime.Lead(0, 1)
+	s.until(0, &read{})
+	s.log.hold()
+	first := s.ask(0, &add{1})
+	s.appends()
+	second := s.ask(0, &add{2})
+	s.appends()
+	s.log.release(1, nil)
+	s.log.release(0, errors.New("no space"))
+	for name, replies := range map[string]<-chan reply{"first": first, "second": second} {
+		if r := s.wait(replies); !errors.Is(r.err, coord.ErrUnavailable) {
+			t.Errorf("%s: %v %v, want ErrUnavailable", name, r.answer, r.err)
+		}
+	}
+	if sum := s.until(0, &read{}); sum != int64(2) {
+		t.Fatalf("loaded %v, want 2", sum)
+	}
+	s.log.letGo()
 }
 
 func TestALogThatCannotBeReadIsTriedAgainAfterAPause(t *testing.T) {

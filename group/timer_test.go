@@ -20,12 +20,12 @@ func TestTimersFireInTheOrderOfTheirTimes(t *testing.T) {
 	all.arm(a, 30)
 	all.arm(b, 10)
 	all.arm(c, 20)
-	all.arm(d, 20)  // with c, but set later
-	all.arm(a, 5)   // earlier than before
-	all.arm(b, 40)  // later than before
-	all.disarm(c)   // not at all
-	all.disarm(c)   // harmless
-	all.arm(c, 20)  // set again: now it is behind d
+	all.arm(d, 20) // with c, but set later
+	all.arm(a, 5)  // earlier than before
+	all.arm(b, 40) // later than before
+	all.disarm(c)  // not at all
+	all.disarm(c)  // harmless
+	all.arm(c, 20) // set again: now it is behind d
 	if !a.isSet() || all.nextMillis() != 5 {
 		t.Errorf("next is %d, want 5", all.nextMillis())
 	}

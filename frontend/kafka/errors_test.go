@@ -93,15 +93,15 @@ func sentinels(t *testing.T, directory string) (names []string) {
 func TestTheNarrowestErrorGivesTheCode(t *testing.T) {
 	for err, want := range map[error]int16{
 		nil: 0,
-		fmt.Errorf("%w: %w", broker.ErrLogOffline, broker.ErrNoSpace):   56,
-		fmt.Errorf("%w: %w", broker.ErrNoProducerIDs, broker.ErrClosed): 14,
+		fmt.Errorf("%w: %w", broker.ErrLogOffline, broker.ErrNoSpace):             56,
+		fmt.Errorf("%w: %w", broker.ErrNoProducerIDs, broker.ErrClosed):           14,
 		fmt.Errorf("%w: %w", broker.ErrNotCoordinator, broker.ErrNotLeader):       16,
 		fmt.Errorf("%w: %w", broker.ErrCoordinatorUnavailable, broker.ErrNoSpace): 15,
-		&record.CorruptError{Cause: record.ErrUnsupportedMagic}:         87,
-		&record.CorruptError{Cause: record.ErrChecksum}:                 2,
-		&record.InvalidError{Cause: record.ErrInvalidTimestamp}:         32,
-		fmt.Errorf("record 3: %w", record.ErrDecompress):                87,
-		fmt.Errorf("nobody has heard of this"):                          -1,
+		&record.CorruptError{Cause: record.ErrUnsupportedMagic}:                   87,
+		&record.CorruptError{Cause: record.ErrChecksum}:                           2,
+		&record.InvalidError{Cause: record.ErrInvalidTimestamp}:                   32,
+		fmt.Errorf("record 3: %w", record.ErrDecompress):                          87,
+		fmt.Errorf("nobody has heard of this"):                                    -1,
 	} {
 		if got := code(err); got != want {
 			t.Errorf("%v: code %d, want %d", err, got, want)
