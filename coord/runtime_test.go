@@ -90,7 +90,6 @@ type memoryLog struct {
 	committed map[int32][]coord.Record
 	held      []func(error) // appends that wait for the test; their records are committed by nil
 	holding   bool
-	failing   error
 	loading   chan struct{} // loads wait for it to be closed, unless it is nil
 	appended  chan int      // the records of each append
 	batches   [][]coord.Record
@@ -111,14 +110,14 @@ func (l *memoryLog) Append(partition, _ int32, records []coord.Record, done func
 		}
 		done(err)
 	}
-	failing, holding := l.failing, l.holding
+	holding := l.holding
 	l.batches = append(l.batches, records)
 	if holding {
 		l.held = append(l.held, end)
 	}
 	l.mu.Unlock()
 	if !holding {
-		end(failing)
+		end(nil)
 	}
 	l.appended <- len(records)
 }
@@ -148,12 +147,6 @@ func (l *memoryLog) letGo() {
 	for _, end := range held {
 		end(nil)
 	}
-}
-
-func (l *memoryLog) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failing = err
 }
 
 func (l *memoryLog) Load(ctx context.Context, partition, _ int32, visit func(coord.Record) error) error {

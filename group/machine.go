@@ -2,7 +2,6 @@ package group
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -119,6 +118,3 @@ func (m *Machine) maybeRemove(g *group) {
 }
 
 func compareGroupID(g *group, id string) int { return strings.Compare(g.id, id) }
-
-// never is a time that does not come.
-const never = math.MaxInt64
