@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ringlog/broker/brokertest"
+	"ringlog/engine"
 	"ringlog/meta"
 	"ringlog/record"
 )
@@ -328,4 +330,55 @@ func TestTheOffsetsTopicIsReadLikeAnyOther(t *testing.T) {
 	if key.Group != "readers" || key.Topic != "orders" || value.Offset != 42 || value.Metadata != "here" {
 		t.Errorf("%+v %+v", key, value)
 	}
+}
+
+// slowEngine has every read wait for a gate, as a log that takes long to load does.
+type slowEngine struct {
+	*brokertest.Engine
+	gate chan struct{}
+}
+
+func (e *slowEngine) Read(read *engine.Read) {
+	go func() {
+		<-e.gate
+		e.Engine.Read(read)
+	}()
+}
+
+// Scenario 49: a consumer that is told -1 while its offsets are being loaded starts over, or skips to the end.
+func TestACoordinatorThatLoadsDoesNotSayThatNothingIsCommitted(t *testing.T) {
+	slow := &slowEngine{Engine: brokertest.NewEngine(), gate: make(chan struct{})}
+	on, _ := brokertest.Start(t, slow, brokertest.Options{})
+	brokertest.CreateTopic(t, on, "orders", 1, nil)
+	c := newClient(t, New(Options{Broker: on}))
+	found := at(3, kmsg.NewPtrFindCoordinatorRequest())
+	found.CoordinatorKey = "readers"
+	if number := ask[*kmsg.FindCoordinatorResponse](c, found).ErrorCode; number != 0 {
+		t.Fatalf("FindCoordinator: code %d", number)
+	}
+	for _, version := range []int16{1, 2, 7, 8, 10} {
+		r := at(version, kmsg.NewPtrOffsetFetchRequest())
+		r.Group, r.Topics = "readers", []kmsg.OffsetFetchRequestTopic{{Topic: "orders", Partitions: []int32{0}}}
+		r.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "readers"}}
+		answer := ask[*kmsg.OffsetFetchResponse](c, r)
+		number := answer.ErrorCode
+		switch {
+		case version == 1:
+			number = answer.Topics[0].Partitions[0].ErrorCode
+		case version >= 8:
+			number = answer.Groups[0].ErrorCode
+		}
+		if number != 14 {
+			t.Errorf("OffsetFetch %d: code %d, want COORDINATOR_LOAD_IN_PROGRESS", version, number)
+		}
+	}
+	close(slow.gate)
+	s := &scene{client: c, broker: on}
+	if number := s.commitOffset("readers", "orders", 7); number != 0 { // asks until it has loaded
+		t.Fatalf("OffsetCommit: code %d", number)
+	}
+	if offset, number := s.fetchOffset("readers", "orders"); offset != 7 || number != 0 {
+		t.Errorf("offset %d, code %d", offset, number)
+	}
+	c.session.Closed(net.ErrClosed)
 }
