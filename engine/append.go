@@ -172,6 +172,7 @@ func (l *Log) append(a *Append, epoch int32) {
 	l.place(batch)
 	a.size = int32(len(batch))
 	l.shard.unanswered += int64(len(batch))
+	l.shard.appendedAt = l.shard.now
 	l.shard.counters.appends.Add(1)
 	l.shard.counters.appendBytes.Add(int64(len(batch)))
 	if l.config.relaxed() {

@@ -11,10 +11,6 @@ import (
 const (
 	// coldWorkersMax bounds the reads that are served from disk at a time; the others wait in order.
 	coldWorkersMax = 16
-	// coldDepthBytes bounds what a shard has in flight of them, one read larger than
-	// that alone: eight pieces are what the device needs for its full rate, and more would
-	// only stand in front of appends and their flushes.
-	coldDepthBytes = 8 * plan.PieceBytes
 	// coldBytesMax bounds what is read from disk at a time, and what one part takes so: enough for
 	// the device's full rate, little enough that many laggards fit into memory.
 	coldBytesMax = 1 << 20
@@ -254,21 +250,36 @@ func (w *coldWorker) memory(c *coldRead, want int64) (*buffer.Buffer, error) {
 	}
 }
 
-// fill reads data from offset of file on, with several reads in flight, when there is room for
-// them in the device's queue; all of it must be there, or it reads as zeros.
+// fill reads data from offset of file on, in steps of several reads in flight, each when there is room for
+// it in the device's queue; all of it must be there, or it reads as zeros.
 func (w *coldWorker) fill(file disk.File, data []byte, offset int64) error {
-	q, j, size := &w.readers.cold, w.job, int64(len(data))
-	for waited := false; q.inFlight > 0 && q.inFlight+size > coldDepthBytes || !waited && len(q.deep) > 0; waited = true {
-		q.deep = append(q.deep, j)
-		if err := j.park(); err != nil {
+	q, j := &w.readers.cold, w.job
+	for len(data) > 0 {
+		size := int64(0)
+		for waited := false; ; waited = true {
+			c := w.readers.shard.coldPlan()
+			size = min(int64(len(data)), c.StepBytes())
+			if (q.inFlight == 0 || q.inFlight+size <= c.DepthBytes()) && (waited || len(q.deep) == 0) {
+				break
+			}
+			q.deep = append(q.deep, j)
+			if err := j.park(); err != nil {
+				return err
+			}
+		}
+		q.inFlight += size
+		err := j.readPieces(file, data[:size], offset)
+		q.inFlight -= size
+		if len(q.deep) > 0 {
+			q.deep = w.readers.wakeAll(q.deep)
+		}
+		if err != nil {
 			return err
 		}
+		data, offset = data[size:], offset+size
 	}
-	q.inFlight += size
-	err := j.readPieces(file, data, offset)
-	q.inFlight -= size
-	if len(q.deep) > 0 {
-		q.deep = w.readers.wakeAll(q.deep)
-	}
-	return err
+	return nil
 }
+
+// coldPlan describes the shard to those who decide how much is read behind the tail.
+func (s *shard) coldPlan() plan.Cold { return plan.Cold{SinceAppend: s.since(s.appendedAt)} }

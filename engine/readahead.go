@@ -279,7 +279,11 @@ func (q *streams) unwant(s *stream) {
 // wanted says that a stream is to be read ahead: nobody waits for room in the device's queue, and there is some.
 func (q *streams) wanted() bool {
 	c := &q.readers.cold
-	return q.wantedHead != nil && len(c.deep) == 0 && c.inFlight+coldBytesMax <= coldDepthBytes
+	if q.wantedHead == nil || len(c.deep) > 0 {
+		return false
+	}
+	p := q.readers.shard.coldPlan()
+	return c.inFlight+p.StepBytes() <= p.DepthBytes()
 }
 
 func (q *streams) popWanted() *stream {

@@ -60,6 +60,7 @@ type shard struct {
 	starved  []*Log // wait for memory, first come first served
 	// unanswered is how many bytes of appends are in the tail and have no answer yet, of all logs.
 	unanswered int64
+	appendedAt time.Duration // when the last one came
 	names      map[LogID]*Log
 	event      Event    // reused by every Step
 	effects    []Effect // reused by every Step
