@@ -32,7 +32,10 @@ type ProducePart struct {
 	BaseOffset   int64
 	AppendMillis int64 // with message.timestamp.type=LogAppendTime, else -1
 	Start        int64 // the log's first offset
-	Err          error // a *record.InvalidError names the records that are at fault
+	// SkewMillis is how far the largest timestamp lies from the broker's clock, ahead if positive, when
+	// that is too far to be believed (clockSkew); else 0.
+	SkewMillis int64
+	Err        error // a *record.InvalidError names the records that are at fault
 }
 
 // Produce appends batches to partitions. It is made by NewProduce, filled, started
@@ -246,8 +249,9 @@ func (p *Produce) validate(part *ProducePart, inPlace bool) (done bool, err erro
 	if batch.Transactional() {
 		return true, ErrTransactional
 	}
-	if !part.Topic.Config.LogAppendTime {
+	if config := &part.Topic.Config; !config.LogAppendTime {
 		batch.SetMaxTimestamp(result.MaxTimestamp)
+		part.SkewMillis = clockSkew(config, result.MaxTimestamp, p.now)
 	}
 	return true, nil
 }
@@ -304,6 +308,9 @@ func (o produceOwner) Answered(group *engine.AppendGroup) {
 			continue
 		}
 		part.BaseOffset, part.Start = answer.BaseOffset, answer.StartOffset
+		if part.AppendMillis >= 0 { // a batch that came before has the time of then
+			part.AppendMillis = answer.MaxTimestamp
+		}
 	}
 	p.Done(p)
 }

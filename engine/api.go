@@ -126,10 +126,11 @@ type Append struct {
 	// AppendOwner.Consumed.
 	Batch record.Batch
 
-	// BaseOffset, StartOffset and Err are the answer, set before AppendOwner.Answered.
-	BaseOffset  int64
-	StartOffset int64
-	Err         error
+	// BaseOffset, MaxTimestamp, StartOffset and Err are the answer, set before AppendOwner.Answered.
+	BaseOffset   int64
+	MaxTimestamp int64 // of the batch that is stored: of the original if this one repeats it
+	StartOffset  int64
+	Err          error
 
 	shard int32 // that it goes to; set by Engine.Append
 	size  int32 // bytes of it in shard.unanswered

@@ -248,7 +248,7 @@ func (l *Log) carryOut(effect *Effect, produced *Append) {
 		}
 		l.append(produced, effect.Epoch)
 	case EffectAnswer:
-		effect.Append.BaseOffset, effect.Append.Err = effect.Offset, effect.Err
+		effect.Append.BaseOffset, effect.Append.MaxTimestamp, effect.Append.Err = effect.Offset, effect.MaxTimestamp, effect.Err
 		effect.Append.StartOffset = l.startDurable
 		l.answer(effect.Append)
 	case EffectHighWatermark:

@@ -75,6 +75,9 @@ func (l *Log) recover(j *job, m *segment.Manifest) error {
 	if l.start > l.next.offset {
 		l.start = l.next.offset // only of a fenced log: start never moves above what is durable
 	}
+	if a := l.active; !a.Sealed {
+		a.AppendedMillis = plan.LastAppend(a.AppendedMillis, a.CreatedMillis, a.MaxTimestamp, l.shard.nowMillis)
+	}
 	if err := l.loadTail(j); err != nil {
 		return err
 	}

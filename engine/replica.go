@@ -74,7 +74,7 @@ type EffectKind uint8
 const (
 	// EffectAppend: give Append's batch the next offset, under leader epoch Epoch.
 	EffectAppend EffectKind = iota + 1
-	// EffectAnswer: answer Append with BaseOffset, or with Err. Each Append is answered
+	// EffectAnswer: answer Append with BaseOffset and MaxTimestamp, or with Err. Each Append is answered
 	// exactly once.
 	EffectAnswer
 	// EffectHighWatermark: readers may see everything below Offset.
@@ -87,7 +87,9 @@ type Effect struct {
 	Append *Append
 	Epoch  int32
 	Offset int64 // EffectHighWatermark: exclusive. EffectAnswer: the base offset
-	Err    error
+	// MaxTimestamp is, of an EffectAnswer, that of the batch that is stored.
+	MaxTimestamp int64
+	Err          error
 }
 
 // Frontiers are a log's positions, all exclusive ends but Start:

@@ -145,6 +145,31 @@ func TestFutureTimestampsDoNotPinSegments(t *testing.T) {
 	}
 }
 
+// A producer whose clock is days behind loses nothing early: retention counts from the
+// append, also of a segment that was the active one when the power went.
+func TestPastTimestampsExpireNothingEarly(t *testing.T) {
+	config := LogConfig{SegmentBytes: 16 << 10, RetentionMillis: 10_000, Delete: true}
+	r, d := crashRig(t, config, func(o *Options) { o.RetentionInterval = time.Second })
+	past := r.millis - 20_000
+	for i := range 40 {
+		r.produce(batchOf(uint64(i), 1, 1000, past))
+	}
+	r.pass(5 * time.Second)
+	if f := r.log.Frontiers(); f.Start != 0 {
+		t.Fatalf("gone after half of retention.ms: %+v", f)
+	}
+	active := r.log.active.BaseOffset
+	r.again(d, 7)
+	r.pass(7 * time.Second)
+	if f := r.log.Frontiers(); f.Start != active || f.Start == f.Next {
+		t.Fatalf("retention.ms after the append the log should begin at %d, with what was active when the power went: %+v", active, f)
+	}
+	r.pass(5 * time.Second)
+	if f := r.log.Frontiers(); f.Start != f.Next {
+		t.Fatalf("after retention.ms of a quiet log: %+v", f)
+	}
+}
+
 // KIP-101, KIP-279: where each epoch ends, also after a restart and a cut.
 func TestEpochEnds(t *testing.T) {
 	r, d := crashRig(t, LogConfig{SegmentBytes: 16 << 10}, nil)

@@ -45,7 +45,7 @@ var retentionConfigs = []*ConfigKey{
 		Documentation: "What happens to old records: delete removes whole segments by age and size; an empty list keeps everything."},
 	{Name: "retention.ms", Type: ConfigLong, Default: "604800000", check: atLeast(-1),
 		Synonyms:      []ConfigSynonym{{"log.retention.ms", 1}, {"log.retention.minutes", 60_000}, {"log.retention.hours", 3_600_000}},
-		Documentation: "How long a segment is kept after its latest record timestamp, in milliseconds; -1 is for ever."},
+		Documentation: "How long a segment is kept after its last append by the clock of the broker, in milliseconds; -1 is for ever."},
 	{Name: "retention.bytes", Type: ConfigLong, Default: "-1", Synonyms: inLog("retention.bytes"),
 		Documentation: "How many bytes of each partition are kept before its oldest segments are removed; a negative number is no limit."},
 	{Name: "file.delete.delay.ms", Type: ConfigLong, Default: "60000", check: atLeast(0), Synonyms: inLog("segment.delete.delay.ms"),

@@ -4,9 +4,10 @@ import "ringlog/engine"
 
 // parked is a produce that waits for the high watermark.
 type parked struct {
-	append     *engine.Append
-	baseOffset int64 // the answer
-	end        int64 // offset after its last record: answered when the high watermark reaches it
+	append       *engine.Append
+	baseOffset   int64 // the answer, with
+	maxTimestamp int64 // that of the batch that is stored
+	end          int64 // offset after its last record: answered when the high watermark reaches it
 }
 
 // parkedMin is the capacity that a queue starts with, a power of two.

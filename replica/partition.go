@@ -124,16 +124,17 @@ func (p *Partition) produce(nowMillis int64, request *engine.Append, effects []e
 		p.producers.append(batch, baseOffset, nowMillis)
 	}
 	p.queue.push(parked{
-		append:     request,
-		baseOffset: baseOffset,
-		end:        baseOffset + int64(request.Batch.LastOffsetDelta()) + 1,
+		append:       request,
+		baseOffset:   baseOffset,
+		maxTimestamp: request.Batch.MaxTimestamp(),
+		end:          baseOffset + int64(request.Batch.LastOffsetDelta()) + 1,
 	})
 	return append(effects, engine.Effect{Kind: engine.EffectAppend, Append: request, Epoch: p.epoch})
 }
 
 // retry answers a batch that is in the log already, as soon as the original is committed.
 func (p *Partition) retry(request *engine.Append, original sequencedAt, effects []engine.Effect) []engine.Effect {
-	waiting := parked{append: request, baseOffset: original.baseOffset, end: original.end()}
+	waiting := parked{append: request, baseOffset: original.baseOffset, maxTimestamp: original.maxTimestamp, end: original.end()}
 	if waiting.end <= p.highWatermark {
 		return append(effects, answer(waiting))
 	}
@@ -214,7 +215,7 @@ func (p *Partition) end(err error, effects []engine.Effect) []engine.Effect {
 }
 
 func answer(p parked) engine.Effect {
-	return engine.Effect{Kind: engine.EffectAnswer, Append: p.append, Offset: p.baseOffset}
+	return engine.Effect{Kind: engine.EffectAnswer, Append: p.append, Offset: p.baseOffset, MaxTimestamp: p.maxTimestamp}
 }
 
 func refusal(request *engine.Append, err error) engine.Effect {

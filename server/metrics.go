@@ -123,9 +123,10 @@ var (
 	apiErrors        = prometheus.NewDesc("ringlog_kafka_errors_total", "Partitions, topics and requests answered with an error, by API.", []string{"api"}, nil)
 	sessionsClosed   = prometheus.NewDesc("ringlog_kafka_sessions_closed_total", "Connections closed for what came on them, by cause.", []string{"cause"}, nil)
 	handlerPanics    = prometheus.NewDesc("ringlog_kafka_panics_total", "Requests that hit a fault of the broker: each is a bug.", nil, nil)
+	skewedBatches    = prometheus.NewDesc("ringlog_kafka_skewed_batches_total", "Batches that were stored although their timestamps lie further back than retention.ms, or more than an hour ahead of the broker's clock.", nil, nil)
 	poolLimitBytes   = prometheus.NewDesc("ringlog_memory_limit_bytes", "Parts of the memory budget.", []string{"pool"}, nil)
 	poolInUseBytes   = prometheus.NewDesc("ringlog_memory_in_use_bytes", "What of each part is in use.", []string{"pool"}, nil)
-	labelled         = append([]*prometheus.Desc{apiRequests, apiErrors, sessionsClosed, handlerPanics, poolLimitBytes, poolInUseBytes}, engineDescriptions()...)
+	labelled         = append([]*prometheus.Desc{apiRequests, apiErrors, sessionsClosed, handlerPanics, skewedBatches, poolLimitBytes, poolInUseBytes}, engineDescriptions()...)
 	_                = prometheus.Collector(&collector{})
 	metricNamePrefix = "ringlog_"
 )
@@ -178,6 +179,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(sessionsClosed, counter, float64(count), cause)
 	}
 	out <- prometheus.MustNewConstMetric(handlerPanics, counter, float64(counted.Panics.Load()))
+	out <- prometheus.MustNewConstMetric(skewedBatches, counter, float64(counted.SkewedBatches.Load()))
 	for _, pool := range []*buffer.Pool{s.pools.frames, s.pools.tail, s.pools.cold} {
 		out <- prometheus.MustNewConstMetric(poolLimitBytes, gauge, float64(pool.LimitBytes()), pool.Name())
 		out <- prometheus.MustNewConstMetric(poolInUseBytes, gauge, float64(pool.InUseBytes()), pool.Name())

@@ -54,7 +54,7 @@ func (e *Engine) Append(group *engine.AppendGroup) {
 		batch.SetBaseOffset(l.next)
 		batch.SetLeaderEpoch(l.epoch)
 		l.batches = append(l.batches, batch)
-		a.BaseOffset, a.StartOffset = l.next, l.start
+		a.BaseOffset, a.MaxTimestamp, a.StartOffset = l.next, batch.MaxTimestamp(), l.start
 		l.next = batch.LastOffset() + 1
 	}
 	ready := e.takeReadyLocked()

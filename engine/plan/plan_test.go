@@ -54,14 +54,41 @@ func TestRetain(t *testing.T) {
 		{"not above the high watermark", func(r *Retain, _ []Retained) { r.RetentionBytes, r.HighWatermark = 0, 19 }, 1},
 		{"below the start, whatever the policy", func(r *Retain, _ []Retained) { r.Start, r.Delete = 20, false }, 2},
 		{"without delete nothing by time", func(r *Retain, _ []Retained) { r.RetentionMillis, r.Delete = 0, false }, 0},
-		{"a prefix: a young one keeps those after it", func(r *Retain, s []Retained) { r.RetentionMillis, s[0].MaxTimestamp = day/2, now }, 0},
+		{"a prefix: a young one keeps those after it", func(r *Retain, s []Retained) { r.RetentionMillis, s[0].AppendedMillis = day/2, now }, 0},
 		{"a timestamp from the future does not pin", func(r *Retain, s []Retained) { r.RetentionMillis, s[0].MaxTimestamp = 2*day-1, now+1 }, 2},
+		{"a timestamp from the past expires nothing", func(r *Retain, s []Retained) { r.RetentionMillis, s[0].MaxTimestamp = 3*day, 0 }, 0},
 		{"no timestamp: the append counts", func(r *Retain, s []Retained) { r.RetentionMillis, s[0].MaxTimestamp = 2*day-1, -1 }, 2},
+		{"the broker's clock was ahead", func(r *Retain, s []Retained) { r.RetentionMillis, s[0].AppendedMillis = 2*day-1, now+day }, 2},
+		{"the broker's clock was ahead, and so is the producer's", func(r *Retain, s []Retained) {
+			r.RetentionMillis, s[0].AppendedMillis, s[0].MaxTimestamp = 2*day-1, now+day, now+day
+		}, 0},
 	} {
 		r, s := usual, append([]Retained(nil), sealed...)
 		row.change(&r, s)
 		if got := r.Count(s); got != row.count {
 			t.Errorf("%s: %d segments go, want %d", row.name, got, row.count)
+		}
+	}
+}
+
+// After a crash nobody knows when the active segment was last appended to. It is never taken
+// to be older than it is.
+func TestLastAppend(t *testing.T) {
+	const created, recorded, now = 1000, 1500, 5000
+	for _, row := range []struct {
+		name               string
+		maxTimestamp, want int64
+	}{
+		{"an honest producer", 3000, 3000},
+		{"one that stopped before the manifest was written", 1200, recorded},
+		{"at the first append", created, recorded},
+		{"now", now, now},
+		{"a clock that is ahead", now + 1, now},
+		{"a clock that is behind", created - 1, now},
+		{"no record", -1, now},
+	} {
+		if got := LastAppend(recorded, created, row.maxTimestamp, now); got != row.want {
+			t.Errorf("%s: %d, want %d", row.name, got, row.want)
 		}
 	}
 }

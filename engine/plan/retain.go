@@ -5,7 +5,7 @@ type Retained struct {
 	Bytes          int64
 	NextOffset     int64
 	MaxTimestamp   int64 // Unix milliseconds, by the records; -1 when none
-	AppendedMillis int64 // by the broker's clock, at the last append
+	AppendedMillis int64 // by the broker's clock, at the last append: see LastAppend
 }
 
 // Retain is what decides which segments of a log may go.
@@ -48,14 +48,30 @@ func (r Retain) due(s Retained, bytes int64) bool {
 	return r.RetentionMillis >= 0 && r.NowMillis-s.Age(r.NowMillis) > r.RetentionMillis
 }
 
-// Age is the moment from which the segment's age counts: its largest timestamp,
-// or, when that is missing or lies in the future, the time of its last append. A
-// producer with a wrong clock must not pin a segment, nor those after it, for ever.
+// Age is the moment from which the segment's age counts: its last append, by the
+// broker's clock, so that what was acknowledged stays for retention.ms whatever its producer's
+// clock says, and a producer whose clock is ahead pins nothing. (Kafka counts from the largest
+// timestamp: a producer that is two days behind loses its records two days early. What
+// that is good for, mirrored history that goes when it went at its origin, goes later here: too
+// long costs disk, too short costs records.) The largest timestamp stands in where
+// the append lies in the future: the broker's own clock was ahead, and was put right.
 func (s Retained) Age(nowMillis int64) int64 {
-	if s.MaxTimestamp < 0 || s.MaxTimestamp > nowMillis {
-		return s.AppendedMillis
+	if s.AppendedMillis > nowMillis && s.MaxTimestamp >= 0 && s.MaxTimestamp <= nowMillis {
+		return s.MaxTimestamp
 	}
-	return s.MaxTimestamp
+	return s.AppendedMillis
+}
+
+// LastAppend is what a restart takes for the moment of the last append to the segment that was
+// the active one: its manifest knows what held when it was written, perhaps long before the last
+// append. The largest timestamp of the records tells, if it lies between the first append and now
+// as an honest producer's does. Otherwise it is the restart: too late keeps the segment longer,
+// too early would lose it.
+func LastAppend(recordedMillis, createdMillis, maxTimestamp, nowMillis int64) int64 {
+	if createdMillis <= maxTimestamp && maxTimestamp <= nowMillis {
+		return max(recordedMillis, maxTimestamp)
+	}
+	return max(recordedMillis, nowMillis)
 }
 
 // RollByTime says whether an active segment that has bytes is so old that it

@@ -26,6 +26,9 @@ type Metrics struct {
 	UnacknowledgedFailures atomic.Int64
 	// OffsetsCommitted counts partitions whose offset was answered as committed.
 	OffsetsCommitted atomic.Int64
+	// SkewedBatches counts batches that were stored although their timestamps lie too far from the
+	// broker's clock to be believed.
+	SkewedBatches atomic.Int64
 	// Panics counts handlers that hit a fault of ours. Anything above zero is a bug.
 	Panics atomic.Int64
 }
@@ -34,22 +37,27 @@ type Metrics struct {
 // garbage must not fill the disk with our complaints.
 const logIntervalMin = time.Second
 
+// clockLogIntervalMin is the time between two warnings about clocks of producers, which are wrong
+// all the time when they are wrong.
+const clockLogIntervalMin = time.Minute
+
 // clientTextBytesMax is how much of a string that a peer chose goes into a log line.
 const clientTextBytesMax = 128
 
 // logger is a slog.Logger with a rate limit for what peers can provoke.
 type logger struct {
 	*slog.Logger
+	interval  time.Duration
 	lastNanos atomic.Int64
 	skipped   atomic.Int64
 }
 
-// limited calls write at most once in logIntervalMin, with the number of calls
+// limited calls write at most once in interval, with the number of calls
 // skipped since.
 func (l *logger) limited(write func(log *logger, skipped int64)) {
 	now := time.Now().UnixNano()
 	last := l.lastNanos.Load()
-	if now-last < int64(logIntervalMin) || !l.lastNanos.CompareAndSwap(last, now) {
+	if now-last < int64(l.interval) || !l.lastNanos.CompareAndSwap(last, now) {
 		l.skipped.Add(1)
 		return
 	}

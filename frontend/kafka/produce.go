@@ -55,6 +55,7 @@ type produceCall struct {
 	flexible      bool
 	frame         *buffer.Buffer
 	turn          frontend.Turn
+	clientID      string
 
 	consumed func() // the method values, bound once
 	done     func(*broker.Produce)
@@ -86,7 +87,7 @@ func receiveProduce(s *session, r *request) error {
 	c := newProduceCall()
 	c.session, c.version, c.correlationID, c.flexible = s, r.version, r.correlationID, r.flexible()
 	c.produce = s.protocol.broker.NewProduce()
-	c.frame = r.frame
+	c.frame, c.clientID = r.frame, s.clientID
 	if err := c.decode(r.body); err != nil {
 		r.frame.Release()
 		c.release()
@@ -175,6 +176,7 @@ func (c *produceCall) onConsumed() {
 func (c *produceCall) onDone(p *broker.Produce) {
 	defer c.session.contain(int16(kmsg.Produce), c.version)
 	failed := c.countErrors(p)
+	c.noticeSkew(p)
 	if p.Acks == broker.AcksNone {
 		if failed != nil {
 			m := &c.session.protocol.metrics
@@ -199,6 +201,23 @@ func (c *produceCall) countErrors(p *broker.Produce) (failed error) {
 		}
 	}
 	return failed
+}
+
+// noticeSkew reports a client whose records are stamped far from the broker's clock.
+func (c *produceCall) noticeSkew(p *broker.Produce) {
+	for i := range p.Parts {
+		part := &p.Parts[i]
+		if part.SkewMillis == 0 || part.Err != nil {
+			continue
+		}
+		protocol := c.session.protocol
+		protocol.metrics.SkewedBatches.Add(1)
+		protocol.clockLog.limited(func(log *logger, skipped int64) {
+			log.Warn("records are stamped far from the clock of the broker; they are kept by the time of their append",
+				"topic", part.Topic.Name, "partition", part.Partition, "client_id", clip(c.clientID),
+				"ahead_seconds", part.SkewMillis/1000, "skipped", skipped)
+		})
+	}
 }
 
 // appendResponse encodes the answer; see kmsg.ProduceResponse for the layout.

@@ -42,6 +42,7 @@ type Protocol struct {
 	autoCreateTopics bool
 	deleteTopics     bool
 	log              logger
+	clockLog         logger
 	metrics          Metrics
 	sessions         fetchSessions
 
@@ -70,7 +71,8 @@ func New(o Options) *Protocol {
 		frameBytesMax:    o.FrameBytesMax,
 		autoCreateTopics: o.AutoCreateTopics,
 		deleteTopics:     !o.TopicDeletionDisabled,
-		log:              logger{Logger: o.Logger},
+		log:              logger{Logger: o.Logger, interval: logIntervalMin},
+		clockLog:         logger{Logger: o.Logger, interval: clockLogIntervalMin},
 		sessions:         newFetchSessions(max(o.FetchSessionsMax, 0)),
 	}
 }
