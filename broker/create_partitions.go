@@ -26,6 +26,12 @@ func (b *Broker) CreatePartitions(ctx context.Context, specs []PartitionsSpec, v
 	defer cancel()
 	answers := make([]error, len(specs))
 	image := b.Image()
+	if err := meta.CheckPartitionTotal(partitionsAdded(image, specs)); err != nil {
+		for i := range answers {
+			answers[i] = err
+		}
+		return answers, nil
+	}
 	var asked meta.CreatePartitions
 	var at []int // of each topic in asked, its place in answers
 	for i := range specs {
@@ -61,6 +67,16 @@ func (b *Broker) CreatePartitions(ctx context.Context, specs []PartitionsSpec, v
 		}
 	}
 	return answers, nil
+}
+
+// partitionsAdded is how many partitions specs add to topics that are there.
+func partitionsAdded(image *meta.Image, specs []PartitionsSpec) (total int) {
+	for i := range specs {
+		if topic, ok := image.Topic(specs[i].Name); ok {
+			total += max(int(specs[i].Count)-len(topic.Partitions), 0)
+		}
+	}
+	return total
 }
 
 // morePartitions resolves a spec and draws ids. Faults of the numbers are left to

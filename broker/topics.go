@@ -32,13 +32,20 @@ type CreatedTopic struct {
 }
 
 // CreateTopics creates topics, each succeeding or failing for itself, and
-// returns when their logs are ready to be written. A topic whose logs cannot be made is
+// returns when their logs are ready to be written. More than meta.PartitionsPerRequestMax partitions in
+// all are refused for every topic. A topic whose logs cannot be made is
 // there, and answered with ErrLogOffline. Answers come in the order of
 // specs. The error is that of the request as a whole.
 func (b *Broker) CreateTopics(ctx context.Context, specs []TopicSpec, validateOnly bool) ([]CreatedTopic, error) {
 	ctx, cancel := b.withClosing(ctx)
 	defer cancel()
 	answers := make([]CreatedTopic, len(specs))
+	if err := meta.CheckPartitionTotal(b.partitionsAsked(specs)); err != nil {
+		for i := range specs {
+			answers[i] = CreatedTopic{Name: specs[i].Name, Err: err}
+		}
+		return answers, nil
+	}
 	var command meta.CreateTopics
 	named := make(map[string]int, len(specs)) // how often
 	for i := range specs {
@@ -82,6 +89,21 @@ func (b *Broker) CreateTopics(ctx context.Context, specs []TopicSpec, validateOn
 	}
 	b.awaitCreated(ctx, answers)
 	return answers, nil
+}
+
+// partitionsAsked is how many partitions specs ask for.
+func (b *Broker) partitionsAsked(specs []TopicSpec) (total int) {
+	for i := range specs {
+		switch count := specs[i].Partitions; {
+		case specs[i].Replicas != nil:
+			total += len(specs[i].Replicas)
+		case count == -1:
+			total += int(b.options.NumPartitions)
+		case count > 0: // others are refused
+			total += int(count)
+		}
+	}
+	return total
 }
 
 // newTopic resolves defaults and draws ids. Faults are looked for in Kafka's

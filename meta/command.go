@@ -71,8 +71,8 @@ func (t *NewTopic) Draw(random io.Reader, partitions int) error {
 	if partitions < 1 {
 		return fmt.Errorf("%w: %d; a topic has at least one", ErrInvalidPartitions, partitions)
 	}
-	if partitions > PartitionsPerRequestMax {
-		return fmt.Errorf("%w: %d; one request creates at most %d", ErrTooManyPartitions, partitions, PartitionsPerRequestMax)
+	if err := CheckPartitionTotal(partitions); err != nil {
+		return err
 	}
 	var err error
 	if t.ID, err = DrawTopicID(random); err != nil {
@@ -83,6 +83,15 @@ func (t *NewTopic) Draw(random io.Reader, partitions int) error {
 		if t.LogIDs[i], err = DrawLogID(random); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// CheckPartitionTotal returns an ErrTooManyPartitions when one request would create so many partitions, of
+// all its topics together. It comes before anything is drawn for any of them.
+func CheckPartitionTotal(total int) error {
+	if total > PartitionsPerRequestMax {
+		return fmt.Errorf("%w: %d in one request, which creates at most %d", ErrTooManyPartitions, total, PartitionsPerRequestMax)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ func (i *Image) CheckTopics(command CreateTopics) (accepted CreateTopics, refuse
 	for n := range command.Topics {
 		total += len(command.Topics[n].LogIDs)
 	}
+	tooMany := CheckPartitionTotal(total)
 	names := make(map[string]int, len(command.Topics))
 	for n := range command.Topics {
 		names[command.Topics[n].Name]++
@@ -28,8 +29,8 @@ func (i *Image) CheckTopics(command CreateTopics) (accepted CreateTopics, refuse
 		switch {
 		case names[topic.Name] > 1:
 			err = fmt.Errorf("%w: topic %q is named twice", ErrInvalidRequest, topic.Name)
-		case total > PartitionsPerRequestMax:
-			err = fmt.Errorf("%w: %d in one request, which creates at most %d", ErrTooManyPartitions, total, PartitionsPerRequestMax)
+		case tooMany != nil:
+			err = tooMany
 		default:
 			err = i.checkTopic(placing, topic)
 		}
@@ -72,8 +73,8 @@ func (c *change) createTopics(command CreateTopics) (Result, error) {
 	for n := range command.Topics {
 		total += len(command.Topics[n].LogIDs)
 	}
-	if total > PartitionsPerRequestMax {
-		return nil, fmt.Errorf("%w: %d in one request, which creates at most %d", ErrTooManyPartitions, total, PartitionsPerRequestMax)
+	if err := CheckPartitionTotal(total); err != nil {
+		return nil, err
 	}
 	byName, byID, collisions := c.next.topicsByName.edit(), c.next.topicsByID.edit(), c.next.collisions.edit()
 	// The edited indexes are read by the checks too, so that a name taken by an

@@ -29,8 +29,8 @@ func (m *MorePartitions) Draw(random io.Reader, present int) error {
 	if added <= 0 {
 		return nil // nothing is added: CheckMorePartitions says so
 	}
-	if added > PartitionsPerRequestMax {
-		return fmt.Errorf("%w: %d; one request creates at most %d", ErrTooManyPartitions, added, PartitionsPerRequestMax)
+	if err := CheckPartitionTotal(added); err != nil {
+		return err
 	}
 	m.LogIDs = make([]LogID, added)
 	for i := range m.LogIDs {
@@ -56,10 +56,8 @@ func (i *Image) CheckMorePartitions(command CreatePartitions) (accepted CreatePa
 	}
 	for n := range command.Topics {
 		more := &command.Topics[n]
-		err := error(nil)
-		if total > PartitionsPerRequestMax {
-			err = fmt.Errorf("%w: %d in one request, which creates at most %d", ErrTooManyPartitions, total, PartitionsPerRequestMax)
-		} else {
+		err := CheckPartitionTotal(total)
+		if err == nil {
 			_, err = c.grown(placing, more)
 		}
 		if err != nil {
@@ -76,8 +74,8 @@ func (c *change) createPartitions(command CreatePartitions) (Result, error) {
 	for n := range command.Topics {
 		total += len(command.Topics[n].LogIDs)
 	}
-	if total > PartitionsPerRequestMax {
-		return nil, fmt.Errorf("%w: %d in one request, which creates at most %d", ErrTooManyPartitions, total, PartitionsPerRequestMax)
+	if err := CheckPartitionTotal(total); err != nil {
+		return nil, err
 	}
 	placing, topics := c.newPlacement(), c.editTopics()
 	results := make([]TopicResult, len(command.Topics))
