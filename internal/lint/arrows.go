@@ -45,6 +45,7 @@ var arrows = []arrow{
 	{"doctor/...", nil, "doctor judges facts that it is given"},
 	{"dump/...", []string{"engine/segment", "engine/journal", "engine/plan", "replica", "record", "meta", "raftctl"}, "what is stored is read with the decoders of its owners, and no engine runs"},
 	{"internal/cuttest/...", []string{"engine", "replica", "record", "internal/..."}, "power is cut under the engine with the replica that it will run, and nothing above"},
+	{"internal/blackbox/...", []string{"record", "internal/..."}, "the real binary is met from outside: by clients, and by batches that nobody's client makes"},
 	{"internal/...", []string{"internal/..."}, "internal helps everybody and knows nobody"},
 	{"server/...", everyone, ""},
 	{"cmd/...", everyone, ""},
