@@ -36,6 +36,8 @@ var (
 	ErrInconsistentProtocol = errors.New("group: the member's protocols are not those of the group")
 	// ErrInvalidSessionTimeout is returned when a session timeout is outside what the broker allows.
 	ErrInvalidSessionTimeout = errors.New("group: the session timeout is outside group.min.session.timeout.ms and group.max.session.timeout.ms")
+	// ErrGroupNotStored is returned when a group with all its members' metadata is larger than a record may be.
+	ErrGroupNotStored = errors.New("group: the group is too large to be stored")
 	// ErrUnsupportedAssignor is returned when a member asks for an assignor that is not there (KIP-848).
 	ErrUnsupportedAssignor = errors.New("group: there is no assignor of that name")
 	// ErrInvalidRegularExpression is returned when a member's subscription is no regular expression (KIP-848).
