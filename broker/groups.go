@@ -41,6 +41,11 @@ func groupConfig(d *meta.Defaults) *group.Config {
 		OffsetMetadataBytesMax:     int(configInteger(d, "offset.metadata.max.bytes")),
 		OffsetsRetentionMillis:     configInteger(d, "offsets.retention.minutes") * millisPerMinute,
 		OffsetsCheckIntervalMillis: configInteger(d, "offsets.retention.check.interval.ms"),
+
+		SessionTimeoutMinMillis:     configInteger(d, "group.min.session.timeout.ms"),
+		SessionTimeoutMaxMillis:     configInteger(d, "group.max.session.timeout.ms"),
+		InitialRebalanceDelayMillis: configInteger(d, "group.initial.rebalance.delay.ms"),
+		MembersMax:                  int(configInteger(d, "group.max.size")),
 	}
 }
 
@@ -228,6 +233,7 @@ func AskAllGroups[A any](ctx context.Context, b *Broker, request func() any) ([]
 		switch {
 		case err == nil:
 			answers = append(answers, answer)
+		case errors.Is(err, ErrNotCoordinator): // another broker has the partition by now
 		case first == nil:
 			first = err
 		}

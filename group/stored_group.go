@@ -9,8 +9,9 @@ import (
 	"ringlog/coord"
 )
 
-// groupMetadataBytesMax bounds a group's record, so that it fits into a batch of the log.
-const groupMetadataBytesMax = 1_000_000
+// groupMetadataBytesMax bounds a group's record: some 50,000 members with usual subscriptions. The topic's own
+// max.message.bytes, by which Kafka bounds it, would be enough for 4,000.
+const groupMetadataBytesMax = 16 << 20
 
 const (
 	// valueGroupMetadata is the version of the layout that is written: the last one before the flexible

@@ -22,3 +22,15 @@ var offsetConfigs = []*ConfigKey{
 	{Name: "offsets.retention.check.interval.ms", Type: ConfigLong, Default: "600000", check: atLeast(1),
 		Documentation: "How often, in milliseconds, the coordinator looks for offsets that have expired."},
 }
+
+// classicGroupConfigs are those of groups whose members assign partitions among themselves.
+var classicGroupConfigs = []*ConfigKey{
+	{Name: "group.initial.rebalance.delay.ms", Type: ConfigInt, Default: "3000", check: atLeast(0),
+		Documentation: "For how many milliseconds the first member of an empty group waits for others; each that comes prolongs it, up to the rebalance timeout. 0 is for tests: in an application that starts, it means a rebalance for each of its processes."},
+	{Name: "group.min.session.timeout.ms", Type: ConfigInt, Default: "6000", check: atLeast(1),
+		Documentation: "The shortest session timeout that a member may ask for."},
+	{Name: "group.max.session.timeout.ms", Type: ConfigInt, Default: "1800000", check: atLeast(1),
+		Documentation: "The longest session timeout that a member may ask for."},
+	{Name: "group.max.size", Type: ConfigInt, Default: "2147483647", check: atLeast(1),
+		Documentation: "How many members a group may have; who comes then is refused."},
+}

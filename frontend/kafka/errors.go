@@ -56,6 +56,7 @@ var codes = []struct {
 	{group.ErrRebalanceInProgress, kerr.RebalanceInProgress},
 	{group.ErrInconsistentProtocol, kerr.InconsistentGroupProtocol},
 	{group.ErrInvalidSessionTimeout, kerr.InvalidSessionTimeout},
+	{group.ErrGroupNotStored, kerr.UnknownServerError}, // as in Kafka: too large for its log
 	{group.ErrUnsupportedAssignor, kerr.UnsupportedAssignor},
 	{group.ErrInvalidRegularExpression, kerr.InvalidRegularExpression},
 	{group.ErrInvalidRequest, kerr.InvalidRequest},

@@ -18,6 +18,8 @@ type api struct {
 	// receive handles APIs that decode their own frames: Produce and Fetch. It
 	// runs in Session.Receive and must not block.
 	receive func(s *session, request *request) error
+	// hasBytes says that requests have fields of bytes, which the handler keeps.
+	hasBytes bool
 	// handle answers all others, in a goroutine of its own.
 	handle func(ctx context.Context, c *call) kmsg.Response
 }
@@ -39,6 +41,12 @@ func init() {
 		control(kmsg.OffsetCommit, 2, 10, offsetCommit),
 		control(kmsg.OffsetFetch, 1, 10, offsetFetch),
 		control(kmsg.FindCoordinator, 0, 6, findCoordinator),
+		control(kmsg.JoinGroup, 0, 9, joinGroup).withBytes(),
+		control(kmsg.Heartbeat, 0, 4, heartbeat),
+		control(kmsg.LeaveGroup, 0, 5, leaveGroup),
+		control(kmsg.SyncGroup, 0, 5, syncGroup).withBytes(),
+		control(kmsg.DescribeGroups, 0, 6, describeGroups),
+		control(kmsg.ListGroups, 0, 5, listGroups),
 		control(kmsg.ApiVersions, 0, 5, apiVersions),
 		control(kmsg.CreateTopics, 2, 7, createTopics),
 		control(kmsg.DeleteTopics, 1, 6, deleteTopics),
@@ -53,6 +61,7 @@ func init() {
 		control(kmsg.IncrementalAlterConfigs, 0, 1, incrementalAlterConfigs),
 		control(kmsg.DescribeLogDirs, 1, 5, describeLogDirs),
 		control(kmsg.CreatePartitions, 0, 3, createPartitions),
+		control(kmsg.DeleteGroups, 0, 3, deleteGroups),
 		control(kmsg.ElectLeaders, 0, 2, electLeaders),
 		control(kmsg.ListPartitionReassignments, 0, 0, listPartitionReassignments),
 		control(kmsg.OffsetDelete, 0, 0, offsetDelete),
@@ -83,6 +92,12 @@ func control[Q kmsg.Request, R kmsg.Response](key kmsg.Key, min, max int16, hand
 		handle(ctx, c, c.body.(Q), response.(R))
 		return response
 	}}
+}
+
+// withBytes says that requests of the API have fields of bytes.
+func (a api) withBytes() api {
+	a.hasBytes = true
+	return a
 }
 
 // lookup returns the row of a key, or nil.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -147,8 +148,8 @@ func (s *session) receiveControl(r *request) error {
 	return nil
 }
 
-// decode reads a body by kmsg. The result holds no reference to the frame: none
-// of the APIs that come this way has a field of bytes, and strings are copied.
+// decode reads a body by kmsg. The result holds no reference to the frame: strings are copied, and where there
+// are fields of bytes, which kmsg leaves where they lie, the body is.
 func (p *Protocol) decode(r *request) (kmsg.Request, error) {
 	if len(r.body) > controlBodyBytesMax {
 		return nil, fmt.Errorf("%w: %s request of %d bytes, the limit for all but Produce and Fetch is %d",
@@ -160,7 +161,11 @@ func (p *Protocol) decode(r *request) (kmsg.Request, error) {
 	}
 	body := kmsg.RequestForKey(r.key)
 	body.SetVersion(r.version)
-	if err := body.ReadFrom(r.body); err != nil {
+	from := r.body
+	if r.api.hasBytes {
+		from = bytes.Clone(from)
+	}
+	if err := body.ReadFrom(from); err != nil {
 		return nil, fmt.Errorf("%w: %s version %d: %w", frontend.ErrMalformed, kmsg.NameForKey(r.key), r.version, err)
 	}
 	return body, nil
