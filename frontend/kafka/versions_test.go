@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -254,6 +255,7 @@ func TestEveryAdvertisedVersionIsAnsweredInItsOwnLayout(t *testing.T) {
 			return r
 		},
 	}
+	maps.Copy(requests, groupRequests())
 	for _, row := range registry {
 		if row == nil {
 			continue
