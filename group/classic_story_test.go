@@ -25,7 +25,7 @@ import (
 //	  commit a [generation=1] [as=id] [instance=x]
 //	  leave a ... [reason=...]       as members by their ids;  remove x ...  by their instance ids
 //	  pass 3000                      milliseconds pass
-//	  restart                        another machine loads the log; what waited is told to try again elsewhere
+//	  restart [size=1000000]         another machine loads the log; what waited is told to try again elsewhere
 //	  delete, list [states=(...)] [types=(...)], describe, history
 //
 // a, b, c are clients, which remember the id and the generation that they were told. Every request
@@ -112,6 +112,7 @@ func (s *story) do(line string) {
 		s.pass(millis)
 	case "restart":
 		clear(s.waits)
+		s.config.MembersMax = int(at.number(s.t, "size", int64(s.config.MembersMax)))
 		s.load()
 	case "join":
 		s.join(at)
@@ -242,8 +243,11 @@ func (s *story) tell(who string, body any) string {
 	case *JoinAnswer:
 		client := s.client(name)
 		if answer.Err != nil {
-			if errors.Is(answer.Err, ErrMemberIDRequired) || errors.Is(answer.Err, ErrUnknownMember) {
+			switch {
+			case errors.Is(answer.Err, ErrMemberIDRequired):
 				client.id = answer.MemberID
+			case errors.Is(answer.Err, ErrUnknownMember):
+				client.id = ""
 			}
 			return fmt.Sprintf("%s, id %q", codeName(answer.Err), answer.MemberID)
 		}

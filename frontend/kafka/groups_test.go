@@ -30,6 +30,8 @@ func newGroupScene(t testing.TB) *scene {
 	if code := ask[*kmsg.FindCoordinatorResponse](s.client, find).ErrorCode; code != 0 {
 		t.Fatalf("FindCoordinator: code %d", code)
 	}
+	for ask[*kmsg.ListGroupsResponse](s.client, kmsg.NewPtrListGroupsRequest()).ErrorCode == 14 { // while it loads
+	}
 	return s
 }
 
