@@ -62,8 +62,12 @@ func (g *consumerGroup) options(more ...kgo.Opt) []kgo.Opt {
 // join adds a member that consumes until leave, or until the end of the test.
 func (g *consumerGroup) join(name string, options ...kgo.Opt) (member *kgo.Client, leave func()) {
 	g.t.Helper()
-	take := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) { g.take(name, partitions[g.topic]) }
-	give := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) { g.give(name, partitions[g.topic]) }
+	take := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		g.take(name, partitions[g.topic])
+	}
+	give := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		g.give(name, partitions[g.topic])
+	}
 	member, err := kgo.NewClient(g.options(append([]kgo.Opt{
 		kgo.ConsumerGroup(g.topic), kgo.ConsumeTopics(g.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.HeartbeatInterval(100 * time.Millisecond), kgo.SessionTimeout(10 * time.Second), kgo.RebalanceTimeout(20 * time.Second), kgo.AutoCommitInterval(100 * time.Millisecond),
@@ -153,8 +157,8 @@ func (g *consumerGroup) await(missing func() string) {
 	}
 }
 
-// produce sends records, as many to each partition.
-func (g *consumerGroup) produce(each int) {
+// produce sends records, as many to each partition, and returns their values.
+func (g *consumerGroup) produce(each int) (values []string) {
 	g.t.Helper()
 	producer, err := kgo.NewClient(g.options(kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
@@ -164,21 +168,26 @@ func (g *consumerGroup) produce(each int) {
 	var records []*kgo.Record
 	for range each {
 		for partition := range g.partitions {
-			records = append(records, &kgo.Record{Topic: g.topic, Partition: int32(partition), Value: fmt.Appendf(nil, "%d of partition %d", g.produced, partition)})
+			value := fmt.Sprintf("%d of partition %d", g.produced, partition)
+			records = append(records, &kgo.Record{Topic: g.topic, Partition: int32(partition), Value: []byte(value)})
+			values = append(values, value)
 			g.produced++
 		}
 	}
 	if err := producer.ProduceSync(g.t.Context(), records...).FirstErr(); err != nil {
 		g.t.Fatal(err)
 	}
+	return values
 }
 
-// awaitConsumed waits until every record that was produced was consumed.
-func (g *consumerGroup) awaitConsumed() {
+// awaitConsumed waits until records were consumed by franz-go.
+func (g *consumerGroup) awaitConsumed(values []string) {
 	g.t.Helper()
 	g.await(func() string {
-		if len(g.seen) < g.produced {
-			return fmt.Sprintf("%d of %d records were consumed", len(g.seen), g.produced)
+		for _, value := range values {
+			if g.seen[value] == 0 {
+				return fmt.Sprintf("record %s was not consumed", value)
+			}
 		}
 		return ""
 	})
@@ -193,19 +202,17 @@ func TestFranzGoSharesATopicWithEveryBalancer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newConsumerGroup(t, broker, 6)
-			g.produce(10)
+			first := g.produce(10)
 			g.join("a", kgo.Balancers(balancer))
 			g.awaitShares(map[string]int{"a": 6})
 			_, leave := g.join("b", kgo.Balancers(balancer))
 			g.awaitShares(map[string]int{"a": 3, "b": 3})
 			g.join("c", kgo.Balancers(balancer))
 			g.awaitShares(map[string]int{"a": 2, "b": 2, "c": 2})
-			g.produce(10)
-			g.awaitConsumed()
+			g.awaitConsumed(append(first, g.produce(10)...))
 			leave()
 			g.awaitShares(map[string]int{"a": 3, "c": 3})
-			g.produce(10)
-			g.awaitConsumed()
+			g.awaitConsumed(g.produce(10))
 		})
 	}
 }
@@ -224,8 +231,7 @@ func TestAGroupOutlivesItsCoordinator(t *testing.T) {
 	g.mu.Unlock()
 	broker.Kill()
 	broker.Restart()
-	g.produce(10)
-	g.awaitConsumed()
+	g.awaitConsumed(g.produce(10))
 	again, now := a.GroupMetadata()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -268,8 +274,7 @@ func TestStaticMembersRestartOneByOne(t *testing.T) {
 		}
 		g.mu.Unlock()
 	}
-	g.produce(2)
-	g.awaitConsumed()
+	g.awaitConsumed(g.produce(2))
 }
 
 // kcat, which is librdkafka, and franz-go in one group: whichever leads, the other follows.
@@ -292,8 +297,7 @@ func TestKcatAndFranzGoShareAGroup(t *testing.T) {
 			g.shareWith(k)
 			k.stop()
 			g.awaitShares(map[string]int{"franz": 4})
-			g.produce(1)
-			g.awaitConsumed()
+			g.awaitConsumed(g.produce(1))
 		})
 	}
 }
