@@ -99,8 +99,10 @@ func (r *Report) note(file, log, format string, values ...any) {
 
 // What to do about damage.
 const (
+	doSealed = "the broker serves what lies before and behind, and answers reads of these offsets with an error: consumers stop before them until they are moved past, " +
+		"or until the records up to there are deleted. To have them back, restore the file from a copy or another replica while the broker is stopped. Look at the disk: smartctl, dmesg"
 	doRestore = "with another replica or a copy of the directory: restore it from there. Without: leave the directory as it is, copy it, and start the broker on the copy; " +
-		"it serves what is intact and takes no appends to this log. To go on without these records, delete the topic, or its records up to there, and produce again"
+		"it serves what is intact and takes no appends to a log whose end is damaged. To go on without these records, delete the topic, or its records up to there, and produce again"
 	doJournal   = "start the broker: it opens the logs that cannot be proven complete read-only, keeps what it found of them, and says which"
 	doNothing   = "nothing: the broker rebuilds it when it starts or reads there"
 	doMetadata  = "restore metadata.db from a copy of the directory; without it the broker does not start, and which log is which partition is in each log.meta (ringlog dump)"

@@ -176,7 +176,7 @@ func (c *logCheck) gone(s *segment.Summary, name string, upTo int64) {
 func (c *logCheck) sealed(f *file, s *segment.Summary, x *indexCheck) error {
 	if c.next != s.BaseOffset {
 		c.report.damage(Damage{Severity: Lost, File: f.name, Log: c.label, FromOffset: min(c.next, s.BaseOffset), ToOffset: max(c.next, s.BaseOffset),
-			What: "the segment does not begin where the one before it ends", Do: doRestore})
+			What: "the segment does not begin where the one before it ends", Do: doSealed})
 	}
 	c.next = s.BaseOffset
 	maxTimestamp := int64(-1)
@@ -210,7 +210,7 @@ func (c *logCheck) sealed(f *file, s *segment.Summary, x *indexCheck) error {
 	case !intact:
 	case c.next != s.NextOffset:
 		c.report.damage(Damage{Severity: Lost, File: f.name, Position: c.position, Log: c.label, FromOffset: min(c.next, s.NextOffset), ToOffset: max(c.next, s.NextOffset),
-			What: fmt.Sprintf("its batches end at offset %d, and log.meta says %d", c.next, s.NextOffset), Do: doRestore})
+			What: fmt.Sprintf("its batches end at offset %d, and log.meta says %d", c.next, s.NextOffset), Do: doSealed})
 	case maxTimestamp != s.MaxTimestamp && maxTimestamp >= 0:
 		c.report.damage(Damage{Severity: Rebuilt, File: path.Join(c.log.ID.String(), segment.ManifestName), Log: c.label,
 			What: fmt.Sprintf("segment %d: the largest timestamp is %d, and log.meta says %d: searches and retention by time go by the latter", s.BaseOffset, maxTimestamp, s.MaxTimestamp), Do: doHardware})
@@ -222,7 +222,7 @@ func (c *logCheck) sealed(f *file, s *segment.Summary, x *indexCheck) error {
 // damaged reports bytes of a sealed segment that are no batch, up to where batches go on; more is
 // false when they do not.
 func (c *logCheck) damaged(f *file, s *segment.Summary, end, limit int64, reason error) (more bool, err error) {
-	d := Damage{Severity: Lost, File: f.name, Position: end, Log: c.label, FromOffset: c.next, ToOffset: s.NextOffset, Do: doRestore}
+	d := Damage{Severity: Lost, File: f.name, Position: end, Log: c.label, FromOffset: c.next, ToOffset: s.NextOffset, Do: doSealed}
 	if reason == nil || end >= f.size {
 		d.What, d.Bytes = fmt.Sprintf("the file ends at byte %d, and log.meta says %d", f.size, s.Bytes), s.Bytes-end
 		c.report.damage(d)
@@ -257,7 +257,7 @@ func describe(reason error) string {
 func (c *logCheck) follow(f *file, s *segment.Summary, batch record.Batch, position int64) {
 	c.report.Batches++
 	c.report.Records += int64(batch.RecordCount())
-	d := Damage{Severity: Lost, File: f.name, Position: position, Bytes: int64(len(batch)), Log: c.label, FromOffset: batch.BaseOffset(), ToOffset: batch.LastOffset() + 1, Do: doRestore}
+	d := Damage{Severity: Lost, File: f.name, Position: position, Bytes: int64(len(batch)), Log: c.label, FromOffset: batch.BaseOffset(), ToOffset: batch.LastOffset() + 1, Do: doSealed}
 	expected, known := c.epochOf(batch.BaseOffset())
 	switch {
 	case !follows(batch, c.next, c.epoch, s.BaseOffset):

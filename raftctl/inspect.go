@@ -35,7 +35,8 @@ type InspectedEntry struct {
 	// Session and Proposal name the proposal: which process, and its how-manieth.
 	Session, Proposal uint64
 	// Command is nil for the empty entry that a leader begins its term with.
-	Command   meta.Command
+	Command meta.Command
+	// Committed: it is known to be; the last ones of a quorum of several may be so too.
 	Committed bool
 	// Refusal is why the command changed nothing, or nil.
 	Refusal error
@@ -92,7 +93,8 @@ func (s *store) inspect(tx *bbolt.Tx, i *Inspection) error {
 		}
 		e := InspectedEntry{Index: binary.BigEndian.Uint64(key), Term: entry.GetTerm(), Bytes: len(entry.GetData()),
 			Session: content.session, Proposal: content.sequence, Command: content.command}
-		e.Committed = e.Index <= max(i.Commit, i.SnapshotIndex)
+		// The commit index is kept with the next entry and lags; a quorum of one needs nobody else.
+		e.Committed = e.Index <= max(i.Commit, i.SnapshotIndex) || len(i.Voters) == 1
 		if e.Committed && e.Index > i.SnapshotIndex {
 			if e.Command == nil {
 				i.Image = i.Image.WithIndex(e.Index)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -202,12 +204,32 @@ func dataDirectoryOf(path string) (dataDir string, ok bool) {
 	return "", false
 }
 
+// compareLabels orders partitions by topic and number.
+func compareLabels(a, b string) int {
+	topicA, partitionA := splitLabel(a)
+	topicB, partitionB := splitLabel(b)
+	return cmp.Or(cmp.Compare(topicA, topicB), cmp.Compare(partitionA, partitionB))
+}
+
+// splitLabel cuts a log's label, such as orders-3, into topic and partition; -1 when it is no partition's.
+func splitLabel(label string) (topic string, partition int32) {
+	at := strings.LastIndexByte(label, '-')
+	if at < 0 {
+		return label, -1
+	}
+	number, err := strconv.ParseInt(label[at+1:], 10, 32)
+	if err != nil {
+		return label, -1
+	}
+	return label[:at], int32(number)
+}
+
 // matchesLog says whether a name is of the log: its topic, its partition, its id, or the path of its
 // directory.
 func matchesLog(name, id, label string) bool {
 	if name == id || name == label || strings.TrimSuffix(filepath.Base(name), "/") == id {
 		return true
 	}
-	topic := label[:max(strings.LastIndexByte(label, '-'), 0)]
+	topic, _ := splitLabel(label)
 	return name == topic
 }

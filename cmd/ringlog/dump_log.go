@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,21 +66,23 @@ func (d *dumper) showLogs(ctx context.Context, names []string) error {
 	}
 	output := bufio.NewWriter(d.output)
 	for _, name := range names {
-		found := false
+		var logs []*dump.Log
 		for _, id := range s.LogIDs {
 			log, err := s.Log(id)
 			switch {
 			case err != nil && matchesLog(name, id.String(), ""):
 				return errors.Join(output.Flush(), err)
-			case err != nil || !matchesLog(name, id.String(), log.Manifest.Label):
-				continue
+			case err == nil && matchesLog(name, id.String(), log.Manifest.Label):
+				logs = append(logs, log)
 			}
-			found = true
+		}
+		slices.SortStableFunc(logs, func(a, b *dump.Log) int { return compareLabels(a.Manifest.Label, b.Manifest.Label) })
+		for _, log := range logs {
 			if err := d.showLog(ctx, output, log, journals); err != nil {
 				return errors.Join(output.Flush(), err)
 			}
 		}
-		if !found {
+		if len(logs) == 0 {
 			return errors.Join(output.Flush(), &failure{exitNotFound, fmt.Errorf("%s has no topic, partition or log %q, and there is no such file", d.dataDir, name),
 				"see what it has: ringlog dump --data-dir " + d.dataDir})
 		}
@@ -204,10 +206,8 @@ func (d *dumper) showRecords(output *bufio.Writer, encoder *json.Encoder, label 
 // recordToJSON is toJSON for a record as it is stored.
 func recordToJSON(label string, batch record.Batch, r *record.Record) jsonRecord {
 	line := jsonRecord{Topic: label, Offset: &r.Offset, AppendTime: batch.LogAppendTime()}
-	if at := strings.LastIndexByte(label, '-'); at > 0 {
-		if partition, err := strconv.ParseInt(label[at+1:], 10, 32); err == nil {
-			line.Topic, line.Partition = label[:at], new(int32(partition))
-		}
+	if topic, partition := splitLabel(label); partition >= 0 {
+		line.Topic, line.Partition = topic, new(partition)
 	}
 	timestamp := time.UnixMilli(r.Timestamp).UTC()
 	line.Timestamp = &timestamp

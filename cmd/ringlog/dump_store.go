@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -78,6 +79,7 @@ func (d *dumper) showStore() error {
 		}
 		report.Logs = append(report.Logs, log.Summary(journals))
 	}
+	slices.SortStableFunc(report.Logs, func(a, b dump.Summary) int { return compareLabels(a.Label, b.Label) })
 	for _, r := range journals.Rings {
 		report.Journals = append(report.Journals, newRingReport(r))
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -77,6 +78,9 @@ func testKill(t *testing.T, io string, subjects []*subject, flags ...string) {
 		trims += broker.Metric("ringlog_engine_journal_trims_total")
 		broker.Kill()
 		kills++
+		if kills%5 == 1 {
+			verifyWhole(t, broker)
+		}
 		// Now and then recovery itself is killed: it must be possible to begin again.
 		for kills < *killsFlag && random.IntN(3) == 0 {
 			broker.Launch()
@@ -104,6 +108,16 @@ func testKill(t *testing.T, io string, subjects []*subject, flags ...string) {
 	slices.Sort(starts)
 	t.Logf("%d kills: %s; %.0f trims of the journal; a start after a kill takes %s, at worst %s", *killsFlag, totals(subjects), trims,
 		starts[len(starts)/2].Round(time.Millisecond), starts[len(starts)-1].Round(time.Millisecond))
+}
+
+// verifyWhole has the files of a broker that was killed read before a start repairs them: a kill tears,
+// and damages nothing.
+func verifyWhole(t *testing.T, broker *ringlogtest.Broker) {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), ringlogtest.Binary(t), "dump", "--verify", "--data-dir", broker.DataDirectory).CombinedOutput()
+	if err != nil {
+		t.Errorf("ringlog dump --verify: %v\n%s", err, output)
+	}
 }
 
 func readAndCheck(t *testing.T, address string, subjects []*subject) {
