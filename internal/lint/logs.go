@@ -58,42 +58,65 @@ func logCalls(t *Tree) (calls []logCall) {
 	return calls
 }
 
-// logCall reads a call, if it is one that logs. Of a function that hands on the message of its
-// caller only the keys count that it adds: the caller is found by itself.
+// logCall reads a call, if it is one that logs. Of code that hands on the message of its
+// caller, or of a pure step, only the keys count that it adds: who made the message is found by itself.
 func (t *Tree) logCall(f *GoFile, function *ast.FuncDecl, call *ast.CallExpr) (c logCall, logs bool) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || len(call.Args) == 0 || !isLogger(method.X) {
+	if !ok || len(call.Args) == 0 {
 		return logCall{}, false
 	}
-	level := logLevels[strings.ToLower(method.Sel.Name)]
+	level := ""
+	switch {
+	case isLogger(method.X):
+		level = logLevels[strings.ToLower(method.Sel.Name)]
+	case method.Sel.Name == "Event" && finalName(method.X) == "effects": // of a coordinator: its runtime warns
+		level = "WARN"
+	}
 	if level == "" {
 		return logCall{}, false
 	}
-	c = logCall{file: f, line: t.line(call.Pos()), level: level}
-	if message, ok := call.Args[0].(*ast.Ident); ok && hasParameter(function, message.Name) {
-		c.addedTo = true
-		if call.Ellipsis.IsValid() {
-			ast.Inspect(function.Body, func(node ast.Node) bool {
-				if add, ok := node.(*ast.CallExpr); ok {
-					if name, ok := add.Fun.(*ast.Ident); ok && name.Name == "append" && sameName(add.Args[0], call.Args[len(call.Args)-1]) {
-						c.readKeys(add.Args)
-					}
-				}
-				return true
-			})
-		} else {
-			c.readKeys(call.Args)
-		}
+	c = logCall{file: f, line: t.line(call.Pos()), level: level, message: constantText(call.Args[0])}
+	switch message := call.Args[0].(type) {
+	case *ast.Ident:
+		c.addedTo = hasParameter(function, message.Name)
+	case *ast.SelectorExpr:
+		c.addedTo = message.Sel.Name == "Message"
+	}
+	if !call.Ellipsis.IsValid() {
+		c.readKeys(call.Args[1:])
 		return c, true
 	}
-	c.message = constantText(call.Args[0])
-	c.readKeys(call.Args)
+	spread := call.Args[len(call.Args)-1]
+	if c.readAppended(spread) {
+		return c, true
+	}
+	ast.Inspect(function.Body, func(node ast.Node) bool {
+		if add, ok := node.(*ast.CallExpr); ok && len(add.Args) > 0 && finalName(add.Args[0]) == finalName(spread) {
+			c.readAppended(add)
+		}
+		return true
+	})
 	return c, true
 }
 
-// readKeys takes every second argument behind the first.
+// readAppended takes the keys out of append([]any{"key", value}, …) and append(attributes, "key", value);
+// false when the expression is neither.
+func (c *logCall) readAppended(expression ast.Expr) bool {
+	call, ok := expression.(*ast.CallExpr)
+	if !ok || finalName(call.Fun) != "append" || len(call.Args) == 0 {
+		return false
+	}
+	if list, ok := call.Args[0].(*ast.CompositeLit); ok {
+		c.readKeys(list.Elts)
+	} else if !call.Ellipsis.IsValid() {
+		c.readKeys(call.Args[1:])
+	}
+	return true
+}
+
+// readKeys takes every second expression, from the first on.
 func (c *logCall) readKeys(arguments []ast.Expr) {
-	for i := 1; i < len(arguments); i += 2 {
+	for i := 0; i < len(arguments); i += 2 {
 		literal, ok := arguments[i].(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
 			c.loose = true
@@ -116,23 +139,21 @@ func hasParameter(function *ast.FuncDecl, name string) bool {
 	return false
 }
 
-func sameName(a, b ast.Expr) bool {
-	one, isOne := a.(*ast.Ident)
-	two, isTwo := b.(*ast.Ident)
-	return isOne && isTwo && one.Name == two.Name
-}
-
 // isLogger says whether an expression ends in a name such as log, logger or Logger.
 func isLogger(expression ast.Expr) bool {
-	name := ""
+	name := strings.ToLower(finalName(expression))
+	return name == "log" || name == "slog" || strings.HasSuffix(name, "logger")
+}
+
+// finalName is the last name of an expression such as a.b.c; "" when it is none.
+func finalName(expression ast.Expr) string {
 	switch e := expression.(type) {
 	case *ast.Ident:
-		name = e.Name
+		return e.Name
 	case *ast.SelectorExpr:
-		name = e.Sel.Name
+		return e.Sel.Name
 	}
-	name = strings.ToLower(name)
-	return name == "log" || name == "slog" || strings.HasSuffix(name, "logger")
+	return ""
 }
 
 // constantText is a message with "…" for what is not constant in it.
