@@ -62,6 +62,7 @@ var (
 	ErrStorage              = engine.ErrPoisoned
 	ErrNoSpace              = engine.ErrNoSpace
 	ErrCorruptLog           = engine.ErrCorrupt
+	ErrUnreadable           = engine.ErrUnreadable
 	ErrLogClosed            = engine.ErrClosed
 	ErrUnknownLog           = engine.ErrUnknownLog
 	ErrOutOfOrderSequence   = replica.ErrOutOfOrderSequence

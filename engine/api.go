@@ -33,6 +33,9 @@ var (
 	ErrOffsetOutOfRange = errors.New("engine: offset out of range")
 	// ErrCorrupt is returned when stored bytes are not what was written; the range is named and never served.
 	ErrCorrupt = segment.ErrCorrupt
+	// ErrUnreadable is returned when the disk does not give back what it has, the failed operation wrapped
+	// beside it. Nothing is fenced: the next read may have it.
+	ErrUnreadable = errors.New("engine: stored data cannot be read")
 	// ErrClosed is returned when the log or the engine is closed or deleted.
 	ErrClosed = errors.New("engine: log is closed")
 	// ErrUnknownLog is returned for a log id that is not open here.
@@ -104,6 +107,11 @@ type Options struct {
 	// then cheaper, because the file system has no blocks to turn from reserved
 	// into written; each byte of a segment that is used for the first time is written twice.
 	Prewrite bool
+	// ScrubBytesPerSecond is how fast, all shards together, sealed segments are read again when nobody asks
+	// for them, so that what has rotted is found and named; 0 is never. ScrubInterval is the time
+	// from the begin of one pass over all of them to that of the next; 0 is a week.
+	ScrubBytesPerSecond int64
+	ScrubInterval       time.Duration
 	// CheckpointInterval is how often the recovery checkpoint is replaced; 0 is 5 s.
 	CheckpointInterval time.Duration
 	// RetentionInterval is log.retention.check.interval.ms; 0 is 5 min.

@@ -250,14 +250,19 @@ func (w *coldWorker) memory(c *coldRead, want int64) (*buffer.Buffer, error) {
 	}
 }
 
+// fill is readers.fill for the worker's job.
+func (w *coldWorker) fill(file disk.File, data []byte, offset int64) error {
+	return w.readers.fill(w.job, file, data, offset)
+}
+
 // fill reads data from offset of file on, in steps of several reads in flight, each when there is room for
 // it in the device's queue; all of it must be there, or it reads as zeros.
-func (w *coldWorker) fill(file disk.File, data []byte, offset int64) error {
-	q, j := &w.readers.cold, w.job
+func (r *readers) fill(j *job, file disk.File, data []byte, offset int64) error {
+	q := &r.cold
 	for len(data) > 0 {
 		size := int64(0)
 		for waited := false; ; waited = true {
-			c := w.readers.shard.coldPlan()
+			c := r.shard.coldPlan()
 			size = min(int64(len(data)), c.StepBytes())
 			if (q.inFlight == 0 || q.inFlight+size <= c.DepthBytes()) && (waited || len(q.deep) == 0) {
 				break
@@ -271,7 +276,7 @@ func (w *coldWorker) fill(file disk.File, data []byte, offset int64) error {
 		err := j.readPieces(file, data[:size], offset)
 		q.inFlight -= size
 		if len(q.deep) > 0 {
-			q.deep = w.readers.wakeAll(q.deep)
+			q.deep = r.wakeAll(q.deep)
 		}
 		if err != nil {
 			return err

@@ -6,12 +6,25 @@ import (
 
 	"ringlog/buffer"
 	"ringlog/engine/plan"
+	"ringlog/engine/segment"
 	"ringlog/record"
 )
 
 // errNoMemory is returned to a read that has something already when there is no
 // memory for more: it is answered with what it has.
 var errNoMemory = errors.New("engine: no memory for another part of a read")
+
+// doubtsMax is how often a read that met other bytes than there should be is repeated when the segment
+// turns out to be whole.
+const doubtsMax = 2
+
+// errDoubted is returned for bytes that are not what was written, in a segment that has no damage.
+var errDoubted = errors.New("engine: a read returned other bytes than are stored")
+
+// doubted is that error, which is ErrCorrupt to everybody else.
+func (l *Log) doubted(f *segmentFile, position int64, bad error) error {
+	return fmt.Errorf("%w: %w", errDoubted, &segment.CorruptError{File: f.path(), Offset: position, Reason: bad.Error()})
+}
 
 // readPart fills p, a part of the worker's read, from what was read ahead for it, or from disk.
 func (w *coldWorker) readPart(p *ReadPart) error {
@@ -46,7 +59,7 @@ func (w *coldWorker) readDisk(p *ReadPart, c *coldRead, s *stream) error {
 	if s == nil {
 		want = plan.RoundUp(min(int64(limit)+2*int64(l.config.IndexIntervalBytes), coldBytesMax))
 	}
-	for {
+	for doubts := 0; ; {
 		b, err := w.memory(c, want)
 		switch {
 		case errors.Is(err, errNoMemory):
@@ -62,6 +75,10 @@ func (w *coldWorker) readDisk(p *ReadPart, c *coldRead, s *stream) error {
 			c.held += int64(len(b.Bytes()))
 		}
 		b.Release()
+		if errors.Is(err, errDoubted) && doubts < doubtsMax {
+			doubts++
+			continue
+		}
 		if need <= want || err != nil {
 			return err
 		}
@@ -87,6 +104,9 @@ func (w *coldWorker) readDiskInto(p *ReadPart, c *coldRead, s *stream, b *buffer
 		l.jobs--
 		f.pins--
 	}()
+	if err := l.openToRead(j, f); err != nil {
+		return 0, err
+	}
 	from := mark{segment: f}
 	if known {
 		from = s.place
@@ -95,10 +115,13 @@ func (w *coldWorker) readDiskInto(p *ReadPart, c *coldRead, s *stream, b *buffer
 		if err != nil {
 			return 0, err
 		}
+		if err := l.damagedAt(p.Offset); err != nil {
+			return 0, err // building the index has met it
+		}
 		from.position, from.offset = x.Find(p.Offset)
 	}
-	if err := l.shard.files.open(j, f); err != nil {
-		return 0, err
+	if err := l.openToRead(j, f); err != nil {
+		return 0, err // building the index may have taken its place among the open files
 	}
 	return w.readDiskAt(p, s, b, from, limit, c.empty)
 }
@@ -121,7 +144,7 @@ func (w *coldWorker) readDiskAt(p *ReadPart, s *stream, b *buffer.Buffer, from m
 	below := min(l.highWatermark, l.tail.startOffset(l))
 	data := b.Bytes()[:min(int64(len(b.Bytes())), plan.RoundUp(end)-start)]
 	if err := w.fill(f.file, data, start); err != nil {
-		return 0, fmt.Errorf("engine: read %s at %d: %w", f.path(), start, err)
+		return 0, unreadable(f, start, err)
 	}
 	if _, err := p.available(); err != nil || l.passed(p.Offset) || l.gen != gen || l.cut.active {
 		return 0, err // closed, deleted or cut under the read: what was read may be anything
@@ -133,7 +156,13 @@ func (w *coldWorker) readDiskAt(p *ReadPart, s *stream, b *buffer.Buffer, from m
 	}
 	at, to, need, bad := x.choose()
 	if bad != nil {
-		return 0, l.noteDamage(f, start+at, p.Offset, bad)
+		if s != nil && !s.dropped {
+			w.readers.cold.streams.drop(s) // its place may be what is wrong
+		}
+		if err := l.findDamage(w.job, f, p.Offset); err != nil {
+			return 0, err
+		}
+		return 0, l.doubted(f, start+at, bad)
 	}
 	if to == at {
 		return need, nil
@@ -206,14 +235,8 @@ func (w *window) choose() (from, to, need int64, bad error) {
 		if err == nil {
 			err = batch.Check()
 		}
-		if err == nil && batch.BaseOffset() != w.next {
-			err = errMisplaced
-		}
 		if err == nil {
-			// Epochs that ended below the start offset are forgotten.
-			if known := w.log.epochAt(w.next + 1); known >= 0 && known != batch.LeaderEpoch() {
-				err = errOtherEpoch
-			}
+			err = w.log.follows(batch, w.next)
 		}
 		size := int64(len(batch))
 		switch {

@@ -21,6 +21,7 @@ const (
 	defaultRetentionInterval  = 5 * time.Minute
 	defaultFilesOpenMax       = 4096
 	filesOpenMin              = 16
+	defaultScrubInterval      = 7 * 24 * time.Hour
 
 	segmentBytesMin = 4096
 
@@ -75,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RetentionInterval <= 0 {
 		o.RetentionInterval = defaultRetentionInterval
+	}
+	if o.ScrubInterval <= 0 {
+		o.ScrubInterval = defaultScrubInterval
 	}
 	if o.Shards <= 0 {
 		o.Shards = 1

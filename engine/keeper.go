@@ -80,6 +80,7 @@ func (k *keeper) begin(s *shard, loaded []segment.CheckpointLog, file pair) {
 	if s.space.enabled() {
 		s.timers.set(&s.space.timer, s.now, &s.space)
 	}
+	s.scrubber.begin()
 }
 
 // checkpointOf returns the entry of a log if it is of the manifest's

@@ -40,6 +40,9 @@ type Log struct {
 	retaining bool     // a retention job runs
 	fence     error    // why recovery fenced the log, or nil
 	damages   []damage // ranges that were found corrupt; readers of others go on
+	damagesCounted int64 // of them in counters.damages
+	damageLock jobLock // held by the job that looks for them
+	scrubbed uint64 // the pass of its shard's scrubber that has looked at it
 	cut       cutting  // the truncation under way
 	leaving   bool     // it is about to live on another shard: appends wait
 
@@ -297,6 +300,7 @@ func (l *Log) shut(err error) {
 	}
 	l.closed = fmt.Errorf("%w: %s", err, l.label)
 	l.noteDirty()
+	l.noteDamages()
 	l.refuseWaiting(l.closed)
 	if l.replica != nil {
 		l.step(Event{Kind: EventClosing, Err: l.closed})

@@ -28,7 +28,9 @@ type counters struct {
 	aheadReads, aheadBytes   atomic.Int64
 	aheadHits, aheadWasted   atomic.Int64
 	restored                 atomic.Int64
-	corruptions              atomic.Int64
+	corruptions, damages     atomic.Int64 // found, and fenced now
+	readErrors, rereads      atomic.Int64
+	indexesRebuilt           atomic.Int64
 	checkpoints              atomic.Int64
 	segmentsDeleted          atomic.Int64
 	filesRemoved             atomic.Int64
@@ -47,6 +49,15 @@ type counters struct {
 	space                              diskGauges
 	shardPoisoned                      atomic.Int64 // 0 or 1
 	journal                            journalGauges
+	scrub                              scrubGauges
+	device                             deviceGauges
+}
+
+// scrubGauges is how far the scrubber of a shard has come.
+type scrubGauges struct {
+	bytes, passes atomic.Int64
+	since         atomic.Int64 // when the last full pass ended, or the shard began, on Options.Monotonic
+	done, total   atomic.Int64 // bytes of the present pass, or of the last one
 }
 
 // journalGauges is how the journal of a shard stands, as of its last turn.
@@ -128,6 +139,10 @@ type Metrics struct {
 	AheadWasteBytes int64         // total that was read ahead and given up unused
 	RestoredBytes   int64         // total that was read again for consumers who had not read their answers
 	Corruptions     int64         // total ranges found corrupt
+	DamagedRanges   int64         // that are fenced now
+	ReadErrors      int64         // total reads that the disk has failed
+	Rereads         int64         // total reads that were repeated because they returned other bytes than are stored
+	IndexesRebuilt  int64         // total indexes that were missing, damaged or wrong
 	Checkpoints     int64         // total
 	SegmentsDeleted int64         // total, by retention
 	FilesRemoved    int64         // total
@@ -137,6 +152,18 @@ type Metrics struct {
 	DirtyBytes      int64         // in tails and in no segment yet
 	Spills          int64         // total files with journal entries of one log that were put aside
 	PoisonedShards  int64         // whose journal or file system failed
+
+	// What is read again in the background (Options.ScrubBytesPerSecond).
+	ScrubBytes      int64         // total
+	ScrubPasses     int64         // total passes over everything, of all shards
+	ScrubAge        time.Duration // since the last pass ended, or, before the first, since the start; of the shard where it is longest
+	ScrubDoneBytes  int64         // of the present pass, or of the last one
+	ScrubTotalBytes int64         // what it has to read in all, as far as it was there when the pass began
+
+	// The device.
+	OldestOperation time.Duration // for how long the oldest operation has been under way, within about a second
+	SlowShards      int64         // whose device has not answered for SlowAfter
+	SlowTimes       int64         // total times that it has not
 
 	SpaceRefusals int64 // total appends that were refused with ErrNoSpace
 	// The disk, where Options.FreeBytesMin asks for something of it; else 0.
@@ -211,7 +238,8 @@ func (c *counters) metrics(now time.Duration) Metrics {
 		ColdReads: c.coldReads.Load(), ColdReadBytes: c.coldReadBytes.Load(),
 		ColdWaits: c.coldWaits.Load(), AheadReads: c.aheadReads.Load(), AheadBytes: c.aheadBytes.Load(),
 		AheadHitBytes: c.aheadHits.Load(), AheadWasteBytes: c.aheadWasted.Load(), RestoredBytes: c.restored.Load(),
-		Corruptions: c.corruptions.Load(), Checkpoints: c.checkpoints.Load(),
+		Corruptions: c.corruptions.Load(), DamagedRanges: c.damages.Load(), ReadErrors: c.readErrors.Load(), Rereads: c.rereads.Load(),
+		IndexesRebuilt: c.indexesRebuilt.Load(), Checkpoints: c.checkpoints.Load(),
 		SegmentsDeleted: c.segmentsDeleted.Load(), FilesRemoved: c.filesRemoved.Load(),
 		RecoveredBytes: c.recoveredBytes.Load(), RecoveryTime: time.Duration(c.recoveredNanos.Load()),
 		RelaxedAppends: c.relaxedAppends.Load(), DirtyBytes: c.dirtyBytes.Load(),
@@ -220,7 +248,16 @@ func (c *counters) metrics(now time.Duration) Metrics {
 		BackBytes: c.backBytes.Load(), PreparedBytes: c.preparedBytes.Load(), OtherBytes: c.otherBytes.Load(),
 	}
 	c.journalMetrics(&m, now)
+	c.scrub.metrics(&m, now)
+	c.device.metrics(&m, now)
 	return m
+}
+
+// metrics reads what is counted of the scrubber.
+func (g *scrubGauges) metrics(m *Metrics, now time.Duration) {
+	m.ScrubBytes, m.ScrubPasses = g.bytes.Load(), g.passes.Load()
+	m.ScrubAge = max(now-time.Duration(g.since.Load()), 0)
+	m.ScrubDoneBytes, m.ScrubTotalBytes = g.done.Load(), max(g.total.Load(), g.done.Load())
 }
 
 // journalMetrics reads what is counted of the journal.
@@ -271,6 +308,18 @@ func (m *Metrics) add(o *Metrics) {
 	m.AheadWasteBytes += o.AheadWasteBytes
 	m.RestoredBytes += o.RestoredBytes
 	m.Corruptions += o.Corruptions
+	m.DamagedRanges += o.DamagedRanges
+	m.ReadErrors += o.ReadErrors
+	m.Rereads += o.Rereads
+	m.IndexesRebuilt += o.IndexesRebuilt
+	m.ScrubBytes += o.ScrubBytes
+	m.ScrubPasses += o.ScrubPasses
+	m.ScrubAge = max(m.ScrubAge, o.ScrubAge)
+	m.ScrubDoneBytes += o.ScrubDoneBytes
+	m.ScrubTotalBytes += o.ScrubTotalBytes
+	m.OldestOperation = max(m.OldestOperation, o.OldestOperation)
+	m.SlowShards += o.SlowShards
+	m.SlowTimes += o.SlowTimes
 	m.Checkpoints += o.Checkpoints
 	m.SegmentsDeleted += o.SegmentsDeleted
 	m.FilesRemoved += o.FilesRemoved

@@ -226,6 +226,8 @@ func (s *shard) letGo(l *Log) {
 	s.reads.shut(l)
 	s.reads.cold.streams.forget(l)
 	s.counters.logs.Add(-1)
+	s.counters.damages.Add(-l.damagesCounted)
+	l.scrubbed = 0
 }
 
 // length is how many there are.
@@ -283,6 +285,7 @@ func (s *shard) adopt(m *moving) {
 	s.names[l.id] = l
 	s.logs = append(s.logs, l)
 	s.counters.logs.Add(1)
+	s.counters.damages.Add(l.damagesCounted)
 	s.counters.waiting.Add(l.waiting.length())
 	if len(m.block) > 0 {
 		l.keepBlock(m.block)

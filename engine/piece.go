@@ -207,12 +207,12 @@ func (w *coldWorker) readAgain(p *ReadPart) error {
 		l.jobs--
 		f.pins--
 	}()
-	if err := l.shard.files.open(w.job, f); err != nil {
+	if err := l.openToRead(w.job, f); err != nil {
 		return err
 	}
 	data := b.Bytes()[:plan.RoundUp(x.position+size-start)]
 	if err := w.fill(f.file, data, start); err != nil {
-		return fmt.Errorf("engine: read %s at %d: %w", f.path(), start, err)
+		return unreadable(f, start, err)
 	}
 	if err := l.lends(x); err != nil {
 		return err
@@ -221,7 +221,8 @@ func (w *coldWorker) readAgain(p *ReadPart) error {
 	v := window{log: l, data: data[:from+size], at: from, next: x.offset, offset: x.offset, below: math.MaxInt64, limit: int(size), first: true}
 	at, to, _, bad := v.choose()
 	if bad != nil {
-		return l.noteDamage(f, start+at, x.offset, bad)
+		// Nothing when it is not damaged after all: it is asked for again (restoreTries).
+		return l.findDamage(w.job, f, x.offset)
 	}
 	p.addCold(f, b, start, at, to)
 	l.shard.counters.restored.Add(to - at)

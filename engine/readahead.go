@@ -451,7 +451,8 @@ func (w *coldWorker) takeSlot(p *ReadPart, c *coldRead, s *stream, x *slot, limi
 		if p.Bytes > 0 {
 			return false, nil // the next read meets it first
 		}
-		return false, l.noteDamage(x.file, x.start+at, x.offset, bad)
+		q.drop(s) // it is read again, by itself
+		return true, nil
 	}
 	if to == at {
 		return false, nil

@@ -115,7 +115,7 @@ func (r *recovery) replayFrom(j *job, from int64) error {
 			if reason == nil {
 				reason = errMisplaced
 			}
-			l.noteDamage(f, end, max(from, next), reason)
+			l.noteDamage(f, place{end, max(from, next)}, f.end(), reason)
 		}
 	}
 	return nil

@@ -151,13 +151,7 @@ func (l *Log) recycleAll(gone []*segmentFile) {
 // startMoved tells replica and readers of a new start offset.
 func (l *Log) startMoved() {
 	l.highWatermark = max(l.highWatermark, l.start)
-	kept := l.damages[:0]
-	for _, d := range l.damages {
-		if d.to > l.start {
-			kept = append(kept, d)
-		}
-	}
-	l.damages = kept
+	l.keepDamages()
 	if l.usable() == nil {
 		l.step(Event{Kind: EventStartAdvanced})
 	}

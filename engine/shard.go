@@ -78,6 +78,8 @@ type shard struct {
 	keeper   keeper
 	reserve  reserve
 	space    watermark
+	scrubber scrubber
+	device   deviceWatch
 	short    error             // the lack of space for which the checkpoint, and with it the journal's trim, waits; nil for none
 	arrivals map[LogID]*moving // logs that are on their way here
 	fullSaid time.Duration     // when it may be said again that there is no space
@@ -111,6 +113,8 @@ func newShard(e *Engine, number int) *shard {
 	s.journal.shard, s.reserve.shard, s.space.shard = s, s, s
 	s.reads.init(s)
 	s.joins.init(s)
+	s.scrubber.init(s)
+	s.device.init(s)
 	s.files.init(max(e.options.FilesOpenMax/e.options.Shards, filesOpenMin))
 	return s
 }
@@ -155,6 +159,7 @@ func (s *shard) turn(wait time.Duration) error {
 	s.settle()
 	s.noteUnflushed()
 	s.journal.note()
+	s.device.note()
 	if s.ending {
 		s.closeDisk()
 	}
@@ -309,10 +314,14 @@ func (s *shard) handle(m message) {
 	}
 }
 
-func (s *shard) submit(op *disk.Operation) { s.disk.Submit(op) }
+func (s *shard) submit(op *disk.Operation) {
+	s.device.submitted(op)
+	s.disk.Submit(op)
+}
 
 // complete hands a finished operation to what submitted it.
 func (s *shard) complete(op *disk.Operation) {
+	s.device.completed(op)
 	s.doubtFlush(op)
 	switch owner := op.Owner.(type) {
 	case *write:

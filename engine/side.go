@@ -365,36 +365,26 @@ func (l *Log) indexOf(j *job, f *segmentFile) (*segment.Index, error) {
 	return x, nil
 }
 
-// rebuildIndex reads the whole segment. Damage in the middle ends the index there;
-// readers of what lies behind find it by walking, and meet the damage.
+// rebuildIndex reads the whole segment. Damage in the middle ends the index there, and
+// with it what can be told of the rest.
 func (l *Log) rebuildIndex(j *job, f *segmentFile) (*segment.Index, error) {
-	x := new(segment.Index)
-	x.Reset(f.BaseOffset)
-	interval := int64(l.config.IndexIntervalBytes)
-	var w walker
-	_, reason, err := w.walk(j, f, 0, f.Bytes, func(batch record.Batch, _ int64) bool {
-		if batch.BaseOffset() != x.NextOffset {
-			return false
-		}
-		x.Add(batch.BaseOffset(), batch.LastOffset()+1, batch.MaxTimestamp(), len(batch), interval)
-		return true
-	})
+	c, err := l.followChain(j, f, nil, f.Bytes)
 	if err != nil {
-		return nil, err
+		return nil, unreadable(f, c.index.Position, err)
 	}
-	if x.Position < f.Bytes {
-		if reason == nil {
-			reason = errMisplaced
-		}
-		l.noteDamage(f, x.Position, x.NextOffset, reason)
-		return x, nil
+	if l.closed != nil {
+		return nil, l.closed
 	}
-	index, timeIndex := x.Encode()
-	if err := l.writeIndex(j, f.BaseOffset, index, timeIndex); err != nil {
-		// Only the next reader's time is lost.
-		l.shard.logger.Warn("a rebuilt index cannot be stored", "log", l.label, "segment", f.BaseOffset, "error", err)
+	if f.gone {
+		return c.index, nil
 	}
-	return x, nil
+	if c.index.Position < f.Bytes {
+		l.noteDamage(f, place{c.index.Position, c.index.NextOffset}, f.end(), c.reason)
+		return c.index, nil
+	}
+	l.shard.counters.indexesRebuilt.Add(1)
+	l.storeIndex(j, f, c.index)
+	return c.index, nil
 }
 
 // indexCache keeps the indexes of sealed segments in memory, up to a bound, and

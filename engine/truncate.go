@@ -131,6 +131,7 @@ func (l *Log) cutFiles(j *job) error {
 	l.setEnd(end)
 	l.cutEpochs(end.offset)
 	l.start = min(l.start, end.offset) // the batch that holds both went as a whole
+	l.keepDamages()
 	l.gen++
 	l.cut.recorded = false
 	if err := l.writeManifest(j); err != nil {

@@ -65,6 +65,12 @@ type Config struct {
 	// while less is, produces that need new space are refused, so that everything else
 	// finds some. DiskFreeOff keeps nothing free. The default is engine.FreeBytesDefault.
 	DiskFreeBytesMin int64
+	// ScrubBytesPerSecond is how fast sealed segments are read again in the background, so that what has rotted
+	// is found and named before a consumer meets it; ScrubOff never does. The default is 8 MiB.
+	ScrubBytesPerSecond int64
+	// ScrubInterval is the time from the begin of one pass over all of them to the begin of the next. Default
+	// a week.
+	ScrubInterval time.Duration
 	// ShutdownTimeout bounds how long Run waits, once it is told to stop, for
 	// requests in flight to be answered. It then waits as long again, 10 s at least,
 	// for the disk to take what is not flushed. Default 10 s.
@@ -91,12 +97,21 @@ const (
 	// flush of the segments.
 	JournalOff = -1
 
+	// ScrubOff in Config.ScrubBytesPerSecond is "0" as a setting.
+	ScrubOff = -1
+
 	// DiskFreeOff in Config.DiskFreeBytesMin is "0" as a setting: nothing is kept free.
 	DiskFreeOff = -2
 )
 
 // memoryBytesMin is the smallest budget with which every part can do its work.
 const memoryBytesMin = 64 << 20
+
+// What is read again when nobody says otherwise: 675 GiB a day at most, and each byte once a week.
+const (
+	defaultScrubBytesPerSecond = 8 << 20
+	defaultScrubInterval       = 7 * 24 * time.Hour
+)
 
 // EnsureDefaults fills in what is zero.
 func (c *Config) EnsureDefaults() {
@@ -107,6 +122,8 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.Shards, 1)
 	setDefault(&c.NetworkEngine, defaultNetworkEngine)
 	setDefault(&c.NetworkLoops, loop.DefaultLoopCount())
+	setDefault(&c.ScrubBytesPerSecond, defaultScrubBytesPerSecond)
+	setDefault(&c.ScrubInterval, defaultScrubInterval)
 	setDefault(&c.ShutdownTimeout, 10*time.Second)
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = defaultMemoryBytes()
@@ -186,6 +203,12 @@ func (c *Config) resolve() (*resolved, error) {
 	}
 	if c.JournalBytes != JournalOff && (c.JournalBytes < engine.JournalBytesMin || c.JournalBytes > engine.JournalBytesMax) {
 		fault(fmt.Errorf("%s: %d bytes are neither 0, for none, nor between %d and %d", journalSetting, c.JournalBytes, int64(engine.JournalBytesMin), int64(engine.JournalBytesMax)))
+	}
+	if c.ScrubBytesPerSecond < 0 && c.ScrubBytesPerSecond != ScrubOff {
+		fault(fmt.Errorf("%s: %d bytes a second cannot be read", scrubRateSetting, c.ScrubBytesPerSecond))
+	}
+	if c.ScrubInterval < 0 {
+		fault(fmt.Errorf("%s: %v is negative", scrubIntervalSetting, c.ScrubInterval))
 	}
 	if c.ShutdownTimeout < 0 {
 		fault(fmt.Errorf("shutdown-timeout: %v is negative", c.ShutdownTimeout))

@@ -38,6 +38,12 @@ const (
 // diskFreeSetting is the name of Config.DiskFreeBytesMin as a setting.
 const diskFreeSetting = "ringlog.disk.free.min.bytes"
 
+// Names of the settings of what is read again in the background.
+const (
+	scrubRateSetting     = "ringlog.scrub.bytes.per.second"
+	scrubIntervalSetting = "ringlog.scrub.interval.ms"
+)
+
 // ownSettings are the settings that are fields of Config.
 var ownSettings = []Setting{
 	{Name: "data-dir", Kafka: "log.dirs", Default: "./data",
@@ -107,6 +113,24 @@ var ownSettings = []Setting{
 				c.DiskFreeBytesMin = DiskFreeOff
 			}
 			return err
+		}},
+	{Name: scrubRateSetting, Default: "8MiB",
+		Documentation: "How fast stored segments are read again in the background, behind everybody else, so that what has rotted on the disk is found, named and fenced. 0 never reads.",
+		set: func(c *Config, value string) (err error) {
+			if c.ScrubBytesPerSecond, err = parseBytes(value); err == nil && c.ScrubBytesPerSecond == 0 {
+				c.ScrubBytesPerSecond = ScrubOff
+			}
+			return err
+		}},
+	{Name: scrubIntervalSetting, Default: "604800000 (a week)",
+		Documentation: "The time from the begin of one such pass over everything to the begin of the next, in milliseconds.",
+		set: func(c *Config, value string) error {
+			millis, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || millis < 1 || millis > int64(1<<63-1)/int64(time.Millisecond) {
+				return fmt.Errorf("%q is not a number of milliseconds above 0", value)
+			}
+			c.ScrubInterval = time.Duration(millis) * time.Millisecond
+			return nil
 		}},
 	{Name: "shutdown-timeout", Default: "10s",
 		Documentation: "How long to wait, when stopped, for requests in flight to be answered.",

@@ -126,6 +126,9 @@ func (s *Server) openEngine(context.Context) error {
 		Directory:         root,
 		RetentionInterval: s.config.millis("log.retention.check.interval.ms"),
 		Logger:            log,
+
+		ScrubBytesPerSecond: max(s.config.ScrubBytesPerSecond, 0), // ScrubOff is never
+		ScrubInterval:       s.config.ScrubInterval,
 	})
 	if errors.Is(err, engine.ErrNoJournalSpace) {
 		return fmt.Errorf("%w (make room in %s, or set %s to less)", err, root, journalSetting)

@@ -156,8 +156,10 @@ type Operation struct {
 	// Entries is what ReadDirectory found.
 	Entries []Entry
 
-	// Owner is the caller's; no Disk touches it.
+	// Owner is the caller's; no Disk touches it. Nor does any touch Era, in which it keeps when
+	// the operation was submitted.
 	Owner any
+	Era   uint32
 
 	// Slot is the implementation's, meaningful only while the operation is in flight.
 	// (A caller may leave anything in it.)

@@ -99,6 +99,16 @@ func (x *Index) Entry(i int) (position, baseOffset, maxTimestampBefore int64) {
 	return position, baseOffset, x.entries[i].before
 }
 
+// Behind returns the first indexed batch whose place lies behind position; ok is false when there is none.
+func (x *Index) Behind(position int64) (at, baseOffset int64, ok bool) {
+	n := sort.Search(len(x.entries), func(i int) bool { return int64(x.entries[i].position) > position })
+	if n == len(x.entries) {
+		return 0, 0, false
+	}
+	at, baseOffset = x.at(n)
+	return at, baseOffset, true
+}
+
 // MemoryBytes is what the entries take.
 func (x *Index) MemoryBytes() int64 { return int64(cap(x.entries)) * 16 }
 

@@ -100,6 +100,7 @@ var codes = []struct {
 	{broker.ErrNoSpace, kerr.KafkaStorageError},
 	{broker.ErrCorruptLog, kerr.CorruptMessage},
 	{broker.ErrStorage, kerr.KafkaStorageError},
+	{broker.ErrUnreadable, kerr.KafkaStorageError},
 
 	// Fetch and offsets.
 	{broker.ErrOffsetOutOfRange, kerr.OffsetOutOfRange},

@@ -26,6 +26,7 @@ var arrows = []arrow{
 	{"meta/...", nil, "meta is a leaf: an image, its deltas and the commands that change it"},
 	{"engine/disk/...", []string{"engine/disk/..."}, "the disk seam is a leaf: it moves aligned bytes and knows no log"},
 	{"engine/crashtest/...", []string{"engine/...", "replica", "record", "buffer"}, "crashes are explored in the engine with the replica that it will run, and nothing above"},
+	{"engine/faulttest/...", []string{"engine/...", "replica", "record", "buffer"}, "disks fail under the engine with the replica that it will run, and nothing above"},
 	{"engine/...", []string{"engine/...", "record", "buffer"}, "the engine knows no broker, replica or cluster: declare an interface in engine and let server wire it"},
 	{"frontend", []string{"buffer"}, "the seam between network and protocols knows neither"},
 	{"net/...", []string{"frontend", "buffer"}, "the network moves frames and knows no protocol: what it needs of one belongs in package frontend"},

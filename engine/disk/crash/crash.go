@@ -159,7 +159,12 @@ func (d *Disk) AddFault(rule Fault) *Fault {
 }
 
 // ClearFaults ends the fault script.
-func (d *Disk) ClearFaults() { d.machine.faults = nil }
+func (d *Disk) ClearFaults() {
+	for _, rule := range d.machine.faults {
+		rule.released = true
+	}
+	d.machine.faults = nil
+}
 
 // Steps is the number of submissions and completions so far.
 func (d *Disk) Steps() int { return d.machine.steps }
@@ -236,8 +241,12 @@ func (d *Disk) newFlight(op *disk.Operation) *flight {
 	for _, rule := range d.machine.faults {
 		if rule.meets(&f.request, d.chance) {
 			f.fault = rule
-			if rule.Err == nil && rule.Effect == Delay {
+			switch {
+			case rule.Err != nil:
+			case rule.Effect == Delay:
 				f.delay = rule.Completions
+			case rule.Effect == Hang:
+				f.delay = hangForever
 			}
 			break
 		}
@@ -282,6 +291,7 @@ func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.
 	}
 	d.flying = append(d.flying, d.queued...)
 	d.queued = d.queued[:0]
+	d.release(false)
 	count := 0
 	if d.closed {
 		finished = d.takeEnded(finished)
@@ -308,6 +318,22 @@ func (d *Disk) Wait(finished []*disk.Operation, timeout time.Duration) ([]*disk.
 	return d.takeEnded(finished), nil
 }
 
+// release lets what hangs go on when its script is over, or always.
+func (d *Disk) release(always bool) {
+	if d.heldBack == 0 {
+		return
+	}
+	for _, f := range d.flying {
+		if f.hangs() && (always || f.fault.released) {
+			f.delay = 0
+			d.heldBack--
+		}
+	}
+}
+
+// hangs says whether no completion of others will let the operation go.
+func (f *flight) hangs() bool { return f.delay == hangForever }
+
 // completions draws how many operations complete in one Wait: mostly one,
 // sometimes all, and when nothing needs to, sometimes none.
 func (d *Disk) completions(mayBeNone bool) int {
@@ -327,12 +353,12 @@ func (d *Disk) completions(mayBeNone bool) int {
 }
 
 // completeOne completes one operation that is not held back, or the one held
-// back least when all are; false when the power went off before.
+// back least when all are; false when all hang, or the power went off before.
 func (d *Disk) completeOne() bool {
-	if !d.step() {
+	pick := d.pick()
+	if pick < 0 || !d.step() {
 		return false
 	}
-	pick := d.pick()
 	f := d.flying[pick]
 	d.flying = append(d.flying[:pick], d.flying[pick+1:]...)
 	if f.delay > 0 {
@@ -342,7 +368,7 @@ func (d *Disk) completeOne() bool {
 		if d.heldBack == 0 {
 			break
 		}
-		if other.delay > 0 {
+		if other.delay > 0 && !other.hangs() {
 			if other.delay--; other.delay == 0 {
 				d.heldBack--
 			}
@@ -352,7 +378,7 @@ func (d *Disk) completeOne() bool {
 	return true
 }
 
-// pick chooses which operation in flight completes.
+// pick chooses which operation in flight completes; -1 when all hang.
 func (d *Disk) pick() int {
 	free := len(d.flying) - d.heldBack
 	if free == 0 {
@@ -361,6 +387,9 @@ func (d *Disk) pick() int {
 			if f.delay < d.flying[least].delay {
 				least = i
 			}
+		}
+		if d.flying[least].hangs() {
+			return -1
 		}
 		return least
 	}
@@ -481,6 +510,7 @@ func (d *Disk) Close() error {
 	if d.closed {
 		return disk.ErrClosed
 	}
+	d.release(true)
 	for len(d.flying) > 0 {
 		if !d.completeOne() {
 			return ErrCrashed

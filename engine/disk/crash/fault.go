@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"math"
 	"path"
 
 	"ringlog/engine/disk"
@@ -28,6 +29,9 @@ const (
 	// LieAboutFlush reports a Flush, SyncFilesystem or SyncDirectory as done and
 	// makes nothing durable.
 	LieAboutFlush
+	// Hang holds the operation back until the script ends (ClearFaults), or the Disk is closed: a device
+	// that does not answer. A Wait with nothing else in flight returns nothing.
+	Hang
 )
 
 // Fault is one rule of the fault script: which operations it meets and what
@@ -59,9 +63,13 @@ type Fault struct {
 	// Bytes is the distance of a MisdirectWrite, in whole blocks.
 	Bytes int64
 
-	matched int
-	fired   int
+	matched  int
+	fired    int
+	released bool // the script is over: what hangs goes on
 }
+
+// hangForever is the delay of what hangs: no number of completions ends it.
+const hangForever = math.MaxInt
 
 // Fired is the number of operations that the rule has met so far.
 func (f *Fault) Fired() int { return f.fired }

@@ -261,3 +261,26 @@ func TestRottenMediumIsFoundByReading(t *testing.T) {
 		t.Error("the bit is whole again after a power cut")
 	}
 }
+
+// "A device that does not answer": what hangs is held back however much else completes, and goes on when
+// the script ends.
+func TestHangingOperationWaitsForTheEndOfTheScript(t *testing.T) {
+	r := newRig(t, crash.Options{})
+	file, other := r.durable("a.log", blocksOf(1, 1)), r.durable("b", blocksOf(1, 1))
+	r.AddFault(crash.Fault{Kind: disk.Write, Path: "a.log", Effect: crash.Hang})
+	hung := write(file, 0, 1, 2)
+	r.Submit(hung)
+	for range 100 {
+		r.must(write(other, 0, 1, 2))
+	}
+	for range 100 {
+		if done, err := r.Wait(nil, 0); err != nil || len(done) > 0 {
+			t.Fatalf("with nothing else in flight: %v, %v", done, err)
+		}
+	}
+	r.ClearFaults()
+	done, err := r.Wait(nil, -1)
+	if err != nil || len(done) != 1 || done[0] != hung || hung.Err != nil {
+		t.Fatalf("after the end of the script: %v, %v", done, err)
+	}
+}
