@@ -33,18 +33,15 @@ const (
 // damage is a range of a segment that is not what was written. It is never served;
 // what lies before and behind it is.
 type damage struct {
-	from, to place // to is the segment's end when nothing behind the damage can be trusted
+	from, to mark // to is the segment's end when nothing behind the damage can be trusted
 	err      error
 }
 
-// place is where in a segment a batch begins, and its offset.
-type place struct{ position, offset int64 }
-
-func (f *segmentFile) begin() place { return place{offset: f.BaseOffset} }
-func (f *segmentFile) end() place   { return place{position: f.Bytes, offset: f.NextOffset} }
+func (f *segmentFile) begin() mark { return mark{segment: f, offset: f.BaseOffset} }
+func (f *segmentFile) end() mark   { return mark{segment: f, position: f.Bytes, offset: f.NextOffset} }
 
 // noteDamage fences what lies in f between two places.
-func (l *Log) noteDamage(f *segmentFile, from, to place, reason error) error {
+func (l *Log) noteDamage(f *segmentFile, from, to mark, reason error) error {
 	if err := l.damagedAt(from.offset); err != nil {
 		return err
 	}
@@ -167,7 +164,7 @@ func (l *Log) ended(f *segmentFile) bool { return l.closed != nil || l.cut.activ
 // findDamage is called when what a read for offset found in f is not what should be there.
 // It may not be the log's fault: an index that lies leads into the middle of a batch, and a bit
 // may have flipped on the way. So the segment is read from its begin, and
-// what its own chain of batches cannot confirm is fenced: up to the next place that the index knows and
+// what its own chain of batches cannot confirm is fenced: up to the next mark that the index knows and
 // that holds what it should. nil: everything is as it should be now, and may be read again.
 func (l *Log) findDamage(j *job, f *segmentFile, offset int64) error {
 	if err := l.damageLock.lock(j); err != nil {
@@ -191,7 +188,7 @@ func (l *Log) findDamage(j *job, f *segmentFile, offset int64) error {
 		known = l.loadIndex(j, f)
 	}
 	c, err := l.followChain(j, f, known, limit)
-	from := place{position: c.index.Position, offset: c.index.NextOffset}
+	from := mark{position: c.index.Position, offset: c.index.NextOffset}
 	switch {
 	case err != nil:
 		return unreadable(f, from.position, err)
@@ -250,12 +247,12 @@ func (l *Log) storeIndex(j *job, f *segmentFile, x *segment.Index) {
 // resume returns the first place behind a chain from which f is whole again: where its index
 // says that a batch begins, and one does. It is the end of the segment when there is none, or the
 // index is none to believe.
-func (l *Log) resume(j *job, f *segmentFile, c *chain, limit int64) (place, error) {
+func (l *Log) resume(j *job, f *segmentFile, c *chain, limit int64) (mark, error) {
 	if !c.agrees {
 		return f.end(), nil
 	}
 	var w walker
-	at := place{position: c.index.Position}
+	at := mark{position: c.index.Position}
 	for range resumesMax {
 		var ok bool
 		if at.position, at.offset, ok = c.known.Behind(at.position); !ok || at.position >= limit {
@@ -267,7 +264,7 @@ func (l *Log) resume(j *job, f *segmentFile, c *chain, limit int64) (place, erro
 			return false
 		})
 		if err != nil {
-			return place{}, unreadable(f, at.position, err)
+			return mark{}, unreadable(f, at.position, err)
 		}
 		if whole {
 			return at, nil

@@ -24,16 +24,16 @@ const (
 // are counted by it; so the hot path costs two additions and no list.
 type deviceWatch struct {
 	shard  *shard
-	flying int                     // operations under way
-	count  [eras]int32             // of them, by era modulo eras
-	began  [eras]time.Duration     // when these eras began, on the shard's clock
-	first  [eras]*disk.Operation   // that was submitted in them, while it is under way
-	era    uint32                  // the present one
-	oldest uint32                  // no earlier one has any
-	timer  timer                   // runs while operations are under way
-	slow   bool                    // SlowAfter has passed
-	say    time.Duration           // when it may be said next
-	since  time.Duration           // published
+	flying int                   // operations under way
+	count  [eras]int32           // of them, by era modulo eras
+	began  [eras]time.Duration   // when these eras began, on the shard's clock
+	first  [eras]*disk.Operation // that was submitted in them, while it is under way
+	era    uint32                // the present one
+	oldest uint32                // no earlier one has any
+	timer  timer                 // runs while operations are under way
+	slow   bool                  // SlowAfter has passed
+	say    time.Duration         // when it may be said next
+	since  time.Duration         // published
 }
 
 // deviceGauges is what others may know of it.

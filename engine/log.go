@@ -26,25 +26,25 @@ type Log struct {
 	}
 
 	// Everything below belongs to the shard.
-	shard     *shard
-	directory string
-	config    LogConfig
-	replica   Replica
-	gen       uint64 // raised by every truncation
-	epochs    []segment.Epoch
-	epochLead int32    // the highest epoch given by Lead since the log was opened; -1 before
-	failed    error    // why it is poisoned, or nil; the first error stays
-	closed    error    // why it is closed, or nil
-	sealed    error    // why it takes no more appends while it closes, or nil
-	settled   bool     // nothing will be written any more: the checkpoint may say so
-	retaining bool     // a retention job runs
-	fence     error    // why recovery fenced the log, or nil
-	damages   []damage // ranges that were found corrupt; readers of others go on
-	damagesCounted int64 // of them in counters.damages
-	damageLock jobLock // held by the job that looks for them
-	scrubbed uint64 // the pass of its shard's scrubber that has looked at it
-	cut       cutting  // the truncation under way
-	leaving   bool     // it is about to live on another shard: appends wait
+	shard          *shard
+	directory      string
+	config         LogConfig
+	replica        Replica
+	gen            uint64 // raised by every truncation
+	epochs         []segment.Epoch
+	epochLead      int32    // the highest epoch given by Lead since the log was opened; -1 before
+	failed         error    // why it is poisoned, or nil; the first error stays
+	closed         error    // why it is closed, or nil
+	sealed         error    // why it takes no more appends while it closes, or nil
+	settled        bool     // nothing will be written any more: the checkpoint may say so
+	retaining      bool     // a retention job runs
+	fence          error    // why recovery fenced the log, or nil
+	damages        []damage // ranges that were found corrupt; readers of others go on
+	damagesCounted int64    // of them in counters.damages
+	damageLock     jobLock  // held by the job that looks for them
+	scrubbed       uint64   // the pass of its shard's scrubber that has looked at it
+	cut            cutting  // the truncation under way
+	leaving        bool     // it is about to live on another shard: appends wait
 
 	// Segments, ascending; the last is active. prepared space for the next one
 	// is coming, and spares are freed segments that become coming ones.

@@ -115,7 +115,7 @@ func (r *recovery) replayFrom(j *job, from int64) error {
 			if reason == nil {
 				reason = errMisplaced
 			}
-			l.noteDamage(f, place{end, max(from, next)}, f.end(), reason)
+			l.noteDamage(f, mark{position: end, offset: max(from, next)}, f.end(), reason)
 		}
 	}
 	return nil

@@ -273,7 +273,7 @@ func (x *scrubber) busy() bool {
 // piece reads up to size bytes from the batch at on and checks the whole batches in them. next is
 // behind the last good one; need, above size, is what the first one takes. bad is why the one at next
 // is not what it should be.
-func (x *scrubber) piece(j *job, l *Log, f *segmentFile, at place, size int64) (next place, need int64, bad, err error) {
+func (x *scrubber) piece(j *job, l *Log, f *segmentFile, at mark, size int64) (next mark, need int64, bad, err error) {
 	start := plan.RoundDown(at.position)
 	size = min(size, plan.RoundUp(f.Bytes)-start)
 	x.due = x.plan.Due(x.due, x.shard.now, size)
@@ -303,7 +303,7 @@ func (x *scrubber) piece(j *job, l *Log, f *segmentFile, at place, size int64) (
 
 // checkPiece checks the whole batches from at on in data, which a segment of end bytes has from position
 // start on.
-func (l *Log) checkPiece(data []byte, start int64, at place, end int64) (next place, need int64, bad error) {
+func (l *Log) checkPiece(data []byte, start int64, at mark, end int64) (next mark, need int64, bad error) {
 	next = at
 	for next.position < start+int64(len(data)) {
 		batch, _, err := record.Next(data[next.position-start:])
@@ -328,7 +328,7 @@ func (l *Log) checkPiece(data []byte, start int64, at place, end int64) (next pl
 		if err != nil {
 			return next, 0, fmt.Errorf("at %d: %w", next.position, err)
 		}
-		next = place{position: next.position + int64(len(batch)), offset: batch.LastOffset() + 1}
+		next.position, next.offset = next.position+int64(len(batch)), batch.LastOffset()+1
 	}
 	return next, 0, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"ringlog/engine/disk"
 	"ringlog/engine/segment"
-	"ringlog/record"
 )
 
 const (
@@ -379,7 +378,7 @@ func (l *Log) rebuildIndex(j *job, f *segmentFile) (*segment.Index, error) {
 		return c.index, nil
 	}
 	if c.index.Position < f.Bytes {
-		l.noteDamage(f, place{c.index.Position, c.index.NextOffset}, f.end(), c.reason)
+		l.noteDamage(f, mark{position: c.index.Position, offset: c.index.NextOffset}, f.end(), c.reason)
 		return c.index, nil
 	}
 	l.shard.counters.indexesRebuilt.Add(1)

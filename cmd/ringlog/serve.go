@@ -146,6 +146,8 @@ func explainServe(err error, config server.Config) error {
 		f.hint = fmt.Sprintf("another process listens there: choose another address with --kafka-addr (now %s) or --admin-addr (now %s)", config.KafkaAddr, config.AdminAddr)
 	case errors.Is(err, syscall.ENOSPC):
 		f.hint = fmt.Sprintf("there is no room on the disk of %s: make some, or take a smaller --journal-bytes (now %d for each shard)", config.DataDir, max(config.JournalBytes, 0))
+	case errors.Is(err, syscall.EROFS):
+		f.hint = fmt.Sprintf("the file system of %s is read-only: mount it for writing; the system's log says why it is, if nobody asked for it", config.DataDir)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		f.hint = fmt.Sprintf("this user may not do that: look at the owner of %s, or choose another directory with --data-dir", config.DataDir)
 	}

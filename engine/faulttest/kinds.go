@@ -59,11 +59,11 @@ func (f *fileKind) has(operation disk.Kind) bool {
 
 // fault is a column of the page.
 type fault struct {
-	name   string
-	rule   crash.Fault
-	of     []disk.Kind // the operations that it can happen to; nil is all
-	lies   bool        // the device says that it did what it has not done
-	hangs  bool
+	name  string
+	rule  crash.Fault
+	of    []disk.Kind // the operations that it can happen to; nil is all
+	lies  bool        // the device says that it did what it has not done
+	hangs bool
 }
 
 var faults = []fault{

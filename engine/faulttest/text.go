@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
-
 )
 
 // text is the cell: what was seen, in the words of the page's legend.
@@ -29,6 +28,9 @@ func (o *seen) text() string {
 	say(o.corrupt, "reads fenced")
 	if len(o.refusals) > 0 {
 		parts = append(parts, strings.Join(o.refusals, ", ")+" refused")
+	}
+	if len(o.waitFor) > 0 {
+		parts = append(parts, strings.Join(o.waitFor, ", ")+" waits")
 	}
 	say(o.slow, "said")
 	if len(parts) == 0 {
@@ -82,4 +84,3 @@ func (o *seen) firstSentence() string {
 	}
 	return text
 }
-

@@ -80,6 +80,7 @@ type seen struct {
 	reads    error
 	corrupt  bool
 	refusals []string // of what operators ask for
+	waitFor  []string // what of it is answered only when the fault is over
 	slow     bool     // the engine said that the disk does not answer
 	said     slog.Level
 	sentence error // the first error of those above
@@ -188,11 +189,16 @@ func (t *trial) readAll(w *world, o *seen) {
 func (t *trial) atWork(w *world, o *seen) {
 	ctx := context.Background()
 	v, n, x := w.subject(victim), w.subject(neighbour), w.subject(stranger)
-	refuse := func(what string, err error) {
-		if err != nil {
+	ask := func(what string, f func() error) error {
+		err, waited := w.ask(f)
+		switch {
+		case err != nil:
 			o.refusals = append(o.refusals, what)
 			o.note(err)
+		case waited:
+			o.waitFor = append(o.waitFor, what)
 		}
+		return err
 	}
 	t.readAll(w, o) // what the last life left is in no memory
 	for range 12 {
@@ -208,21 +214,17 @@ func (t *trial) atWork(w *world, o *seen) {
 	w.settle()
 	w.pass(12 * time.Second)
 	t.readAll(w, o)
-	refuse("DeleteRecords", w.stepper.AdvanceStart(ctx, v.id, v.log.Frontiers().HighWatermark/2))
-	refuse("truncation", w.truncate(n))
+	ask("DeleteRecords", func() error { return w.stepper.AdvanceStart(ctx, v.id, v.log.Frontiers().HighWatermark/2) })
+	ask("truncation", func() error { return w.truncate(n) })
 	fresh := &subject{id: newcomer, label: "newcomer", acked: map[int64]record.Batch{}, made: map[uint32]bool{}}
-	if err := w.open(fresh, true); err != nil {
-		refuse("topic creation", err)
-	} else {
+	if ask("topic creation", func() error { return w.open(fresh, true) }) == nil {
 		w.subjects = append(w.subjects, fresh)
 	}
-	if d := w.subject(doomed); d != nil {
-		err := w.stepper.Delete(ctx, d.id)
-		refuse("topic deletion", err)
-		d.log = nil
-		if err == nil {
-			w.forget(d)
-		}
+	d := w.subject(doomed)
+	err := ask("topic deletion", func() error { return w.stepper.Delete(ctx, d.id) })
+	d.log = nil
+	if err == nil {
+		w.forget(d)
 	}
 	for range 4 {
 		for _, s := range []*subject{v, n, x, w.subject(newcomer)} {
@@ -326,8 +328,7 @@ func (t *trial) afterwards(w *world, o *seen) error {
 		o.again = r.answered && r.group.Appends[0].Err == nil
 	}
 	if !o.again && len(o.poisoned)+len(o.fenced) == 0 && !t.fault.lies {
-		status, _ := w.stepper.Status(context.Background(), victim)
-		return fmt.Errorf("the victim takes nothing after the fault is over: %w", status.Err)
+		return fmt.Errorf("the victim takes nothing after the fault is over: %+v", v.first)
 	}
 	for _, s := range w.subjects {
 		if s.waiting > 0 && !o.isPoisoned(s) {

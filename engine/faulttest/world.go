@@ -26,6 +26,7 @@ const (
 	step         = 500 * time.Millisecond
 	turnsMax     = 400       // of one look whether everything has come to rest
 	looksMax     = 2_000_000 // at the clock, in one trial: more is standing still
+	patience     = 200_000   // looks that an operator waits for the end of what was asked
 )
 
 // pools is the memory of one engine at a time.
@@ -45,6 +46,8 @@ type world struct {
 	subjects []*subject
 	now      time.Duration
 	looks    int
+	asked    int  // looks at the clock since an operator has asked for something; -1 while none does
+	waited   bool // the operator's patience was at its end: the fault was over before the answer came
 	said     said
 	batches  int
 	value    []byte
@@ -85,7 +88,7 @@ func (h *said) Handle(_ context.Context, r slog.Record) error {
 }
 
 func newWorld(p *pools, d *crash.Disk, subjects []*subject) *world {
-	return &world{pools: p, disk: d, subjects: subjects}
+	return &world{pools: p, disk: d, subjects: subjects, asked: -1}
 }
 
 // newSubjects are the logs of a trial, which nobody has written to.
@@ -163,8 +166,23 @@ func (w *world) clock() time.Duration {
 	if w.looks++; w.looks == looksMax {
 		w.disk.Halt()
 	}
+	if w.asked >= 0 {
+		if w.asked++; w.asked == patience {
+			w.waited = true
+			w.disk.ClearFaults()
+		}
+	}
 	w.now += tick
 	return w.now
+}
+
+// ask does what an operator asks for, which returns when it is done. waited says that it was not before the
+// fault was over.
+func (w *world) ask(f func() error) (err error, waited bool) {
+	w.asked, w.waited = 0, false
+	err = f()
+	w.asked = -1
+	return err, w.waited
 }
 
 // stands says that the engine stood still.

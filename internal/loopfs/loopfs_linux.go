@@ -135,6 +135,19 @@ func (f *FileSystem) Cut() error {
 	return f.cutError(unix.IoctlSetPointerInt(int(root.Fd()), shutdown, withoutLogFlush))
 }
 
+// ReadOnly makes the file system read-only under those who write to it, as it becomes by itself when it finds
+// something wrong (errors=remount-ro). Remount makes it writable again. Only ext4 has it.
+func (f *FileSystem) ReadOnly() {
+	f.t.Helper()
+	if err := unix.Mount(f.loop.Name(), f.Path, string(f.kind), unix.MS_REMOUNT|unix.MS_NOATIME, "errors=remount-ro"); err != nil {
+		f.t.Fatalf("loopfs: remount %s: %v", f.kind, err)
+	}
+	trigger := filepath.Join("/sys/fs", string(f.kind), filepath.Base(f.loop.Name()), "trigger_fs_error")
+	if err := os.WriteFile(trigger, []byte("1"), 0o200); err != nil {
+		f.t.Skipf("loopfs: %v; %s", err, remedy)
+	}
+}
+
 func (f *FileSystem) cutError(err error) error {
 	if err == nil || errors.Is(err, unix.EIO) { // EIO: it was cut before
 		return nil

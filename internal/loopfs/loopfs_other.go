@@ -20,6 +20,9 @@ func New(t testing.TB, kind Kind, bytes int64) *FileSystem {
 // Cut is never reached.
 func (f *FileSystem) Cut() error { return nil }
 
+// ReadOnly is never reached.
+func (f *FileSystem) ReadOnly() {}
+
 // Remount is never reached.
 func (f *FileSystem) Remount() {}
 
