@@ -282,11 +282,6 @@ func (s *subject) note(err error) {
 	}
 }
 
-// reset begins to count anew. Appends that wait still count.
-func (s *subject) reset() {
-	s.refused, s.poisoned, s.unreadable, s.corrupt, s.first = 0, 0, 0, 0, nil
-}
-
 // send appends a batch with a value of so many bytes.
 func (w *world) send(s *subject, valueBytes int) *request {
 	if s == nil || s.log == nil {
