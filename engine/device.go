@@ -102,7 +102,7 @@ func (w *deviceWatch) expire(s *shard) {
 				kind = op.Kind.String()
 			}
 			s.logger.Error("the disk does not answer: what needs it waits, and clients will see time-outs",
-				"shard", s.number, "directory", s.options.Directory, "for", age, "oldest", kind, "under way", w.flying)
+				"shard", s.number, "directory", s.options.Directory, "age", age, "operation", kind, "in_flight", w.flying)
 		}
 	case w.slow:
 		w.slow, w.say = false, 0

@@ -104,7 +104,7 @@ func (x *scrubber) ended() {
 	g.passes.Add(1)
 	g.since.Store(int64(s.now))
 	g.total.Store(g.done.Load())
-	s.logger.Info("what is stored was read again", "shard", s.number, "bytes", g.done.Load(), "took", s.now-x.began, "damaged ranges", s.counters.damages.Load())
+	s.logger.Info("what is stored was read again", "shard", s.number, "bytes", g.done.Load(), "took", s.now-x.began, "damaged", s.counters.damages.Load())
 	s.timers.set(&x.timer, x.plan.NextPass(x.began, s.now), x)
 }
 
