@@ -39,7 +39,7 @@ func (m *Machine) expireOffsetsOf(c call, g *group) {
 	retentionMillis := m.config.OffsetsRetentionMillis
 	last := int64(0) // when the last offset expires
 	for _, t := range slices.Clone(g.offsets.topics) {
-		if !empty && g.subscribes(t.topic) {
+		if !empty && !g.mayDeleteOffsets(t.topic) {
 			continue
 		}
 		for i := len(t.partitions) - 1; i >= 0; i-- {
@@ -64,6 +64,12 @@ func (m *Machine) expireOffsetsOf(c call, g *group) {
 	if empty && len(g.offsets.topics) == 0 {
 		m.deleteGroup(c, g)
 	}
+}
+
+// mayDeleteOffsets says whether nobody in the group needs its offsets for a topic.
+func (g *group) mayDeleteOffsets(topic string) bool {
+	members := g.membership()
+	return members == nil || members.checkOffsetDelete() == nil && !members.subscribes(topic)
 }
 
 // warnOfExpiry tells operators once that a group without members is about to lose its offsets.

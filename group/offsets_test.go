@@ -30,10 +30,11 @@ type offsetsRig struct {
 	image   *meta.Image
 	events  []string
 	token   uint64
+	answers map[uint64]any
 }
 
 func newOffsetsRig(t testing.TB, topics ...string) *offsetsRig {
-	r := &offsetsRig{TB: t, now: 1_000_000_000_000, image: imageOf(t, topics...), config: &Config{
+	r := &offsetsRig{TB: t, now: 1_000_000_000_000, answers: map[uint64]any{}, image: imageOf(t, topics...), config: &Config{
 		OffsetMetadataBytesMax: 4096, OffsetsRetentionMillis: 7 * day, OffsetsCheckIntervalMillis: 10 * minute,
 	}}
 	r.restart()
@@ -75,23 +76,31 @@ func (r *offsetsRig) restart() {
 }
 
 func (r *offsetsRig) take(effects *coord.Effects) {
+	for _, answer := range effects.Answers {
+		if _, twice := r.answers[answer.Token]; twice {
+			r.Fatalf("token %d is answered twice", answer.Token)
+		}
+		r.answers[answer.Token] = answer.Body
+	}
 	r.log = append(r.log, effects.Records...)
 	for _, e := range effects.Events {
 		r.events = append(r.events, fmt.Sprint(e.Message, " ", e.Attributes))
 	}
 }
 
-// ask returns the answer of a request that is answered at once.
+// ask returns the answer of a request, which comes at once.
 func (r *offsetsRig) ask(body any) any {
 	r.Helper()
 	r.token++
 	var effects coord.Effects
 	r.machine.Step(r.now, coord.Request{Token: r.token, Body: body}, &effects)
 	r.take(&effects)
-	if len(effects.Answers) != 1 || effects.Answers[0].Token != r.token {
-		r.Fatalf("%T has answers %v", body, effects.Answers)
+	r.pass(0) // timers that are due
+	answer, ok := r.answers[r.token]
+	if !ok {
+		r.Fatalf("%T has no answer", body)
 	}
-	return effects.Answers[0].Body
+	return answer
 }
 
 func (r *offsetsRig) notify(body any) {
