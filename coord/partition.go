@@ -146,7 +146,9 @@ func (p *partition) call(step func()) {
 	p.nextMillis = p.machine.NextMillis()
 	for i := range r.effects.Events {
 		e := &r.effects.Events[i]
-		r.log.Warn(e.Message, append(e.Attributes, "partition", p.id)...)
+		if skipped, ok := r.eventLimits.allow(e.Message, r.now); ok {
+			r.log.Warn(e.Message, append(e.Attributes, "partition", p.id, "skipped", skipped)...)
+		}
 	}
 	for i := range r.effects.Records {
 		record := &r.effects.Records[i]

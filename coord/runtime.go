@@ -46,13 +46,14 @@ type Runtime struct {
 
 	// What follows belongs to the loop.
 
-	partitions map[int32]*partition
-	order      []*partition // by number
-	dirty      []*partition // have stepped since they were last flushed
-	tokens     uint64       // the last one drawn
-	effects    Effects      // of the step at hand
-	now        int64        // of the turn at hand
-	closed     bool
+	partitions  map[int32]*partition
+	order       []*partition // by number
+	dirty       []*partition // have stepped since they were last flushed
+	tokens      uint64       // the last one drawn
+	effects     Effects      // of the step at hand
+	eventLimits eventLimits
+	now         int64 // of the turn at hand
+	closed      bool
 }
 
 // New returns a runtime that leads nothing yet; Close ends it.
@@ -70,7 +71,7 @@ func New(o Options) *Runtime {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Runtime{options: o, log: o.Logger, partitions: map[int32]*partition{}, loads: make(chan struct{}, loadsParallel)}
+	r := &Runtime{options: o, log: o.Logger, partitions: map[int32]*partition{}, eventLimits: eventLimits{}, loads: make(chan struct{}, loadsParallel)}
 	r.inbox.init(o.RequestsMax)
 	r.closing, r.close = context.WithCancel(context.Background())
 	r.running.Go(r.loop)
