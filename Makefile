@@ -50,8 +50,8 @@ cut: ## the power of ext4 and xfs, cut under the engine and the real binary; as 
 	$(GO) test ./internal/cuttest -count=1 -v -run 'Cut' -args -cuts=$(CUTS) -journal=1048576
 	$(GO) test ./internal/killtest -count=1 -v -run 'TestCut|FullDisk' -args -cuts=$(BINARY_CUTS)
 
-accept: tools ## what clients and operators see: kcat, the command line, stops and kills
-	$(GO) test -count=1 ./cmd/ringlog ./internal/killtest
+accept: tools ## what clients and operators see: kcat, the command line, what broke others, stops and kills
+	$(GO) test -count=1 ./cmd/ringlog ./internal/blackbox ./internal/killtest
 
 tools: ## installs by package name what the tests drive the broker with
 	scripts/install-test-tools.sh

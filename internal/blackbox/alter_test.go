@@ -21,7 +21,7 @@ import (
 // max.message.bytes refuses.
 func TestConfigurationsChangeUnderLoad(t *testing.T) {
 	s := &stage{T: t, broker: ringlogtest.Start(t, ringlogtest.Options{Flags: []string{"--set", "log.retention.check.interval.ms=50"}}), topic: "busy"}
-	s.create(1, "segment.bytes=1048576", "retention.ms=-1")
+	s.create(1, "retention.ms=-1")
 
 	const writers = 3
 	var sent [writers]atomic.Int64 // acknowledged of each writer
@@ -84,6 +84,7 @@ func TestConfigurationsChangeUnderLoad(t *testing.T) {
 			alter("compression.type", codec)
 			progress()
 		}
+		alter("segment.bytes", "1048576")
 		alter("segment.ms", "20")
 		progress()
 		alter("segment.ms", "604800000")
