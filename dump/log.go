@@ -20,10 +20,13 @@ type Log struct {
 	store    *Store
 }
 
-// segmentName is the path of one of its segments, from the store's root.
-func (l *Log) segmentName(baseOffset int64) string {
-	return path.Join(l.ID.String(), segment.FileName(baseOffset, segment.LogSuffix))
+// fileName is the path of one of a segment's files, from the store's root.
+func (l *Log) fileName(s *segment.Summary, suffix string) string {
+	return path.Join(l.ID.String(), segment.FileName(s.BaseOffset, suffix))
 }
+
+// segmentName is the path of the segment itself.
+func (l *Log) segmentName(s *segment.Summary) string { return l.fileName(s, segment.LogSuffix) }
 
 // Located is a batch and where it lies.
 type Located struct {
@@ -66,7 +69,7 @@ func (l *Log) Batches(journals *Journals, from, to int64, visit func(Located) bo
 			break
 		}
 		if s.Sealed && upTo <= from {
-			end = Ending{File: l.segmentName(s.BaseOffset), Position: s.Bytes, Offset: s.NextOffset}
+			end = Ending{File: l.segmentName(s), Position: s.Bytes, Offset: s.NextOffset}
 			continue
 		}
 		var err error
@@ -82,7 +85,7 @@ func (l *Log) Batches(journals *Journals, from, to int64, visit func(Located) bo
 
 // segmentBatches is Batches of one segment.
 func (l *Log) segmentBatches(w *walker, s *segment.Summary, merge *merge, next, upTo, from, to int64, visit func(Located) bool) (Ending, error) {
-	end := Ending{File: l.segmentName(s.BaseOffset), Offset: next}
+	end := Ending{File: l.segmentName(s), Offset: next}
 	f, err := l.store.open(end.File)
 	if err != nil {
 		return end, err
@@ -170,7 +173,7 @@ func (l *Log) Summary(journals *Journals) Summary {
 		if m.Segments[i].Sealed {
 			s.Bytes += m.Segments[i].Bytes
 		}
-		if info, err := fs.Stat(l.store.fsys, l.segmentName(m.Segments[i].BaseOffset)); err == nil {
+		if info, err := fs.Stat(l.store.fsys, l.segmentName(&m.Segments[i])); err == nil {
 			s.DiskBytes += info.Size()
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"path"
 
 	"ringlog/engine/segment"
 	"ringlog/record"
@@ -23,8 +22,7 @@ type indexCheck struct {
 
 // index reads the two index files of a segment.
 func (c *logCheck) index(s *segment.Summary) *indexCheck {
-	name := path.Join(c.log.ID.String(), segment.FileName(s.BaseOffset, segment.IndexSuffix))
-	timeName := path.Join(c.log.ID.String(), segment.FileName(s.BaseOffset, segment.TimeIndexSuffix))
+	name, timeName := c.log.fileName(s, segment.IndexSuffix), c.log.fileName(s, segment.TimeIndexSuffix)
 	x := &indexCheck{name: name, limit: math.MaxInt64, ended: -1}
 	offsets, err := c.store.readFile(name)
 	times, timesErr := c.store.readFile(timeName)

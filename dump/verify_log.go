@@ -116,7 +116,7 @@ func (c *logCheck) segments(ctx context.Context) error {
 			break // what lies above a cut may be destroyed in any part
 		}
 		if s.BaseOffset != c.next && i > 0 && !m.Segments[i-1].Sealed {
-			c.report.note(c.log.segmentName(s.BaseOffset), c.label, "bytes of the segment before it were never written: this one was never released, and the next start drops it")
+			c.report.note(c.log.segmentName(s), c.label, "bytes of the segment before it were never written: this one was never released, and the next start drops it")
 			return nil
 		}
 		if err := c.segment(s, upTo); err != nil {
@@ -128,7 +128,7 @@ func (c *logCheck) segments(ctx context.Context) error {
 
 // segment checks one segment and its indexes.
 func (c *logCheck) segment(s *segment.Summary, upTo int64) error {
-	name := c.log.segmentName(s.BaseOffset)
+	name := c.log.segmentName(s)
 	f, err := c.store.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.gone(s, name, upTo)
@@ -404,9 +404,11 @@ func (c *logCheck) conclude() {
 
 // others looks at what else lies in the log's directory.
 func (c *logCheck) others() {
-	named := make(map[int64]bool)
+	named := map[string]bool{}
 	for i := range c.log.Manifest.Segments {
-		named[c.log.Manifest.Segments[i].BaseOffset] = true
+		for _, suffix := range []string{segment.LogSuffix, segment.IndexSuffix, segment.TimeIndexSuffix} {
+			named[c.log.fileName(&c.log.Manifest.Segments[i], suffix)] = true
+		}
 	}
 	names := make([]string, 0, len(c.files))
 	for name := range c.files {
@@ -420,7 +422,7 @@ func (c *logCheck) others() {
 		switch {
 		case ok && suffix == segment.SnapshotSuffix:
 			snapshots = append(snapshots, offset)
-		case ok && named[offset], name == segment.ManifestName, name == segment.ManifestNewName, segment.IsPrepared(name):
+		case named[where], name == segment.ManifestName, name == segment.ManifestNewName, segment.IsPrepared(name):
 		case ok, strings.HasSuffix(name, segment.NewSuffix):
 			c.report.note(where, c.label, "log.meta does not name it: what was being made when the broker ended, or is being removed")
 		default:

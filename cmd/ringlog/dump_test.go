@@ -61,10 +61,26 @@ func TestAKilledBrokersRecordsAreShown(t *testing.T) {
 	}
 	output = succeed(t, s, "", "dump", dir, "--verify")
 	requireAll(t, output, "2 logs", "is whole")
+	var found storeReport
+	if err := json.Unmarshal([]byte(succeed(t, s, "", "dump", dir, "--json")), &found); err != nil || len(found.Logs) != 2 {
+		t.Fatalf("%v: %+v", err, found)
+	}
 
 	_, complaint, code := s.execute(t, strings.NewReader(""), "dump", dir, "nobody")
 	if code != exitNotFound || !strings.Contains(complaint, `"nobody"`) {
 		t.Errorf("exit code %d, %s", code, complaint)
+	}
+
+	// A start comes to the ends that dump has shown.
+	broker.Restart()
+	var topics []topicDescription
+	if err := json.Unmarshal([]byte(succeed(t, s, "", "topic", "describe", "orders", "--json")), &topics); err != nil || len(topics) != 1 {
+		t.Fatalf("%v: %+v", err, topics)
+	}
+	for i, p := range topics[0].Partitions {
+		if p.HighWatermark != found.Logs[i].EndOffset {
+			t.Errorf("%s ends at %d, and dump has shown %d", found.Logs[i].Label, p.HighWatermark, found.Logs[i].EndOffset)
+		}
 	}
 }
 
