@@ -8,7 +8,7 @@ import (
 	"ringlog/meta"
 )
 
-// AlterConfigs changes configurations of topics and brokers, each resource succeeding or
+// AlterConfigs changes configurations of topics, brokers and groups, each resource succeeding or
 // failing for itself, and returns when this broker works by them. Base of changes is
 // filled in here. Answers come in the order of alterations; the error is that of the
 // request as a whole.
@@ -21,7 +21,11 @@ func (b *Broker) AlterConfigs(ctx context.Context, alterations []meta.ConfigAlte
 	var at []int // of each resource in command, its place in answers
 	for i := range alterations {
 		withBases(&alterations[i])
-		if answers[i] = image.CheckAlteration(&alterations[i]); answers[i] == nil {
+		answers[i] = image.CheckAlteration(&alterations[i])
+		if answers[i] == nil && alterations[i].Scope == meta.ConfigOfGroup {
+			answers[i] = b.Defaults().CheckGroupLimits(image, &alterations[i])
+		}
+		if answers[i] == nil {
 			command.Resources = append(command.Resources, alterations[i])
 			at = append(at, i)
 		}
@@ -43,8 +47,11 @@ func (b *Broker) AlterConfigs(ctx context.Context, alterations []meta.ConfigAlte
 // withBases fills in from what lists start that are not set.
 func withBases(a *meta.ConfigAlteration) {
 	lookup := meta.TopicConfigKey
-	if a.Scope == meta.ConfigOfBroker {
+	switch a.Scope {
+	case meta.ConfigOfBroker:
 		lookup = meta.BrokerConfigKey
+	case meta.ConfigOfGroup:
+		lookup = meta.GroupConfigKey
 	}
 	for n := range a.Changes {
 		change := &a.Changes[n]

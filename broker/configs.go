@@ -41,13 +41,18 @@ func fetchBytesMax(d *meta.Defaults) int {
 	return int(min(configInteger(d, "fetch.max.bytes"), math.MaxInt32))
 }
 
-// configInteger reads a configuration of the broker that is a whole number, which meta.NewDefaults has checked.
-func configInteger(d *meta.Defaults, name string) int64 {
+// configText reads a configuration of the broker.
+func configText(d *meta.Defaults, name string) string {
 	key, ok := meta.BrokerConfigKey(name)
 	if !ok {
 		panic("broker: there is no configuration " + name)
 	}
-	number, err := strconv.ParseInt(strings.TrimSpace(d.DescribeBroker(key).Value), 10, 64)
+	return strings.TrimSpace(d.DescribeBroker(key).Value)
+}
+
+// configInteger reads a configuration of the broker that is a whole number, which meta.NewDefaults has checked.
+func configInteger(d *meta.Defaults, name string) int64 {
+	number, err := strconv.ParseInt(configText(d, name), 10, 64)
 	if err != nil {
 		panic("broker: " + name + ": " + err.Error())
 	}

@@ -46,6 +46,29 @@ func groupConfig(d *meta.Defaults) *group.Config {
 		SessionTimeoutMaxMillis:     configInteger(d, "group.max.session.timeout.ms"),
 		InitialRebalanceDelayMillis: configInteger(d, "group.initial.rebalance.delay.ms"),
 		MembersMax:                  int(configInteger(d, "group.max.size")),
+
+		Consumer: consumerGroupConfig(d),
+	}
+}
+
+// consumerGroupConfig reads what operators have set for consumer groups.
+func consumerGroupConfig(d *meta.Defaults) group.ConsumerConfig {
+	setting := func(name string) group.SettingMillis {
+		return group.SettingMillis{
+			Value: configInteger(d, "group.consumer."+name), Min: configInteger(d, "group.consumer.min."+name), Max: configInteger(d, "group.consumer.max."+name),
+		}
+	}
+	migration, known := group.ParseMigrationPolicy(configText(d, "group.consumer.migration.policy"))
+	if !known {
+		panic("broker: group.consumer.migration.policy was not checked")
+	}
+	return group.ConsumerConfig{
+		SessionTimeoutMillis:     setting("session.timeout.ms"),
+		HeartbeatIntervalMillis:  setting("heartbeat.interval.ms"),
+		AssignmentIntervalMillis: setting("assignment.interval.ms"),
+		MembersMax:               int(configInteger(d, "group.consumer.max.size")),
+		Assignors:                meta.ParseConfigList(configText(d, "group.consumer.assignors")),
+		Migration:                migration,
 	}
 }
 
@@ -70,7 +93,7 @@ func (b *Broker) StopGroups() {
 
 // apply tells the coordinators of a change that requests see by now.
 func (g *groups) apply(delta *meta.Delta, image *meta.Image) {
-	if len(delta.TopicsCreated)+len(delta.TopicsChanged)+len(delta.TopicsDeleted) > 0 {
+	if len(delta.TopicsCreated)+len(delta.TopicsChanged)+len(delta.TopicsDeleted)+len(delta.GroupConfigsChanged) > 0 {
 		changed := &group.ImageChanged{Image: image}
 		for _, topic := range delta.TopicsDeleted {
 			changed.Deleted = append(changed.Deleted, group.DeletedTopic{Name: topic.Name, ID: topic.ID})

@@ -21,6 +21,9 @@ type Config struct {
 	InitialRebalanceDelayMillis int64
 	// MembersMax is group.max.size.
 	MembersMax int
+
+	// Consumer is what concerns consumer groups alone.
+	Consumer ConsumerConfig
 }
 
 // ConfigChanged is the notice that machines go on with another configuration.
@@ -45,6 +48,7 @@ type DeletedTopic struct {
 }
 
 func (r *ImageChanged) step(m *Machine, c call) {
+	m.seeTopics(r)
 	m.image = r.Image
 	for _, topic := range r.Deleted {
 		m.deleteOffsetsOfTopic(c, topic)

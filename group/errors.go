@@ -48,4 +48,6 @@ var (
 	ErrOffsetMetadataTooLarge = errors.New("group: the commit's metadata is longer than offset.metadata.max.bytes")
 	// ErrUnknownTopic is returned when there is no such topic.
 	ErrUnknownTopic = errors.New("group: there is no such topic or partition")
+	// ErrUnsupportedVersion is returned when a member uses a request of a version that cannot say what its group needs (KIP-848).
+	ErrUnsupportedVersion = errors.New("group: the request is too old for the group's protocol")
 )

@@ -13,6 +13,8 @@ import (
 type Machine struct {
 	config *Config
 	image  *meta.Image
+	// topicsIndex is that of the last image in which there were other topics than in the one before.
+	topicsIndex uint64
 
 	// groups has every group by id; order has the same groups sorted by id, for every walk.
 	groups map[string]*group
@@ -26,7 +28,7 @@ type Machine struct {
 
 // New returns a machine before its log was replayed.
 func New(config *Config, image *meta.Image) *Machine {
-	m := &Machine{config: config, image: image, groups: map[string]*group{}}
+	m := &Machine{config: config, image: image, topicsIndex: image.Index, groups: map[string]*group{}}
 	m.expiry.fire = m.expireOffsets
 	return m
 }

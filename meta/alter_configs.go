@@ -14,6 +14,7 @@ type ConfigScope uint8
 const (
 	ConfigOfTopic  ConfigScope = 1
 	ConfigOfBroker ConfigScope = 2
+	ConfigOfGroup  ConfigScope = 3 // from format version 3 on
 )
 
 // EveryBroker stands in for a broker's id: configurations that hold for all brokers
@@ -47,17 +48,18 @@ func (op ConfigOp) String() string {
 	return fmt.Sprintf("OP(%d)", uint8(op))
 }
 
-// AlterConfigs changes the configurations of topics and brokers; each resource succeeds or
+// AlterConfigs changes the configurations of topics, brokers and groups; each resource succeeds or
 // fails for itself, as a whole.
 type AlterConfigs struct {
 	Resources []ConfigAlteration
 }
 
-// ConfigAlteration is what is to be changed of one topic or broker.
+// ConfigAlteration is what is to be changed of one topic, broker or group.
 type ConfigAlteration struct {
 	Scope  ConfigScope
 	Topic  TopicID // with ConfigOfTopic
 	Broker int32   // with ConfigOfBroker; may be EveryBroker
+	Group  string  // with ConfigOfGroup
 	// Replace unsets every configuration that Changes does not name (the older AlterConfigs).
 	Replace bool
 	Changes []ConfigChange
@@ -141,8 +143,11 @@ func (i *Image) CheckAlteration(a *ConfigAlteration) error {
 		return err
 	}
 	table, of := topicConfigs, "topic"
-	if a.Scope == ConfigOfBroker {
+	switch a.Scope {
+	case ConfigOfBroker:
 		table, of = brokerConfigs, "broker"
+	case ConfigOfGroup:
+		table, of = groupConfigs, "group"
 	}
 	next := a.changed(configs)
 	for n := range a.Changes {
@@ -188,6 +193,11 @@ func (i *Image) configsOf(a *ConfigAlteration) (map[string]string, error) {
 			return nil, fmt.Errorf("%w: no node with id %d found", ErrUnknownBroker, a.Broker)
 		}
 		return i.BrokerConfigs(a.Broker), nil
+	case ConfigOfGroup:
+		if err := i.checkGroup(a.Group); err != nil {
+			return nil, err
+		}
+		return i.GroupConfigs(a.Group), nil
 	}
 	return nil, fmt.Errorf("%w: configurations of scope %d", ErrInvalidRequest, a.Scope)
 }
@@ -196,14 +206,15 @@ func (c *change) alterConfigs(command AlterConfigs) (Result, error) {
 	type resource struct {
 		topic  TopicID
 		broker int32
+		group  string
 	}
 	topics := c.editTopics()
 	seen := make(map[resource]bool, len(command.Resources))
 	results := make([]ConfigResult, len(command.Resources))
 	for n := range command.Resources {
 		a := &command.Resources[n]
-		key := resource{a.Topic, a.Broker}
-		if a.Scope == ConfigOfTopic {
+		key := resource{a.Topic, a.Broker, a.Group}
+		if a.Scope != ConfigOfBroker {
 			key.broker = EveryBroker
 		}
 		configs, err := c.next.configsOf(a)
@@ -219,16 +230,20 @@ func (c *change) alterConfigs(command AlterConfigs) (Result, error) {
 		if maps.Equal(next, configs) {
 			continue
 		}
-		if a.Scope == ConfigOfTopic {
+		switch a.Scope {
+		case ConfigOfTopic:
 			topic := *topics.get(a.Topic)
 			topic.Configs = next
 			topics.put(&topic)
-			continue
+		case ConfigOfBroker:
+			c.putBrokerConfigs(a.Broker, next)
+		case ConfigOfGroup:
+			c.putGroupConfigs(a.Group, next)
 		}
-		c.putBrokerConfigs(a.Broker, next)
 	}
 	topics.done()
 	slices.Sort(c.delta.BrokerConfigsChanged)
+	slices.Sort(c.delta.GroupConfigsChanged)
 	return AlterConfigsResult{Index: c.next.Index, Resources: results}, nil
 }
 

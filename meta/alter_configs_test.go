@@ -178,9 +178,13 @@ func TestOnlyNewCommandsHaveTheNewFormat(t *testing.T) {
 	for _, command := range samples() {
 		frame := AppendCommand(nil, command)
 		want := byte(1)
-		switch command.(type) {
-		case AlterConfigs, CreatePartitions:
+		switch command := command.(type) {
+		case CreatePartitions:
 			want = 2
+		case AlterConfigs:
+			if want = 2; command.concernsGroups() {
+				want = 3
+			}
 		}
 		if frame[2] != want {
 			t.Errorf("%T has format %d, want %d", command, frame[2], want)

@@ -5,7 +5,8 @@ import "slices"
 // brokerConfigs has the broker configurations of Kafka that exist here. Those that
 // are defaults of topic configurations are made from these, so
 // that one check serves both.
-var brokerConfigs = newConfigTable(slices.Concat(identityConfigs, networkConfigs, topicDefaultConfigs, offsetsTopicConfigs, offsetConfigs, classicGroupConfigs, synonymConfigs()))
+var brokerConfigs = newConfigTable(slices.Concat(identityConfigs, networkConfigs, topicDefaultConfigs, offsetsTopicConfigs, offsetConfigs, classicGroupConfigs,
+	consumerGroupConfigs, synonymConfigs()))
 
 var identityConfigs = []*ConfigKey{
 	{Name: "node.id", Type: ConfigInt, Default: "1", check: between(0, 1<<31-1),

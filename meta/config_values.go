@@ -18,6 +18,7 @@ const (
 	ConfigSourceEveryBroker                           // set dynamically on all brokers
 	ConfigSourceBrokerDynamic                         // set dynamically on this broker
 	ConfigSourceTopic                                 // the topic
+	ConfigSourceGroup                                 // the group
 )
 
 // ConfigValue is what holds for one configuration, as DescribeConfigs shows it.

@@ -24,13 +24,16 @@ type Delta struct {
 	// BrokerConfigsChanged are brokers, EveryBroker among them, on which other
 	// configurations are set than before.
 	BrokerConfigsChanged []int32
+	// GroupConfigsChanged are groups on which other configurations are set than before.
+	GroupConfigsChanged []string
 }
 
 // Empty reports whether nothing but the index, or what only the controller looks
 // at, changed.
 func (d *Delta) Empty() bool {
 	return len(d.TopicsCreated) == 0 && len(d.TopicsDeleted) == 0 && len(d.TopicsChanged) == 0 &&
-		len(d.BrokersChanged) == 0 && len(d.TombstonesRemoved) == 0 && len(d.BrokerConfigsChanged) == 0
+		len(d.BrokersChanged) == 0 && len(d.TombstonesRemoved) == 0 && len(d.BrokerConfigsChanged) == 0 &&
+		len(d.GroupConfigsChanged) == 0
 }
 
 // Diff returns what lies between two images, for a reader that skipped some:
@@ -69,6 +72,15 @@ func Diff(before, after *Image) Delta {
 			delta.BrokerConfigsChanged = append(delta.BrokerConfigsChanged, now.ID)
 		case now == nil || !maps.Equal(old.Configs, now.Configs):
 			delta.BrokerConfigsChanged = append(delta.BrokerConfigsChanged, old.ID)
+		}
+	})
+	merge(before.groupConfigs, after.groupConfigs, compareGroupConfigs, func(old, now *GroupConfigs) {
+		switch {
+		case old == now:
+		case old == nil:
+			delta.GroupConfigsChanged = append(delta.GroupConfigsChanged, now.Group)
+		case now == nil || !maps.Equal(old.Configs, now.Configs):
+			delta.GroupConfigsChanged = append(delta.GroupConfigsChanged, old.Group)
 		}
 	})
 	return delta

@@ -10,7 +10,7 @@ import (
 //
 //	byte   bytes
 //	0      2      magic "RM"
-//	2      1      format version: 1, or 2 for what came later
+//	2      1      format version: 1, or 2 or 3 for what came later
 //	3      1      kind: a command's number, or 64 for a snapshot
 //	4      4      CRC-32C, little-endian, of bytes 0 to 3 and all from 8 on
 //	8      ...    body
@@ -20,11 +20,15 @@ import (
 // their keys. A reader refuses a higher version than its own: a new field means a new version.
 const (
 	frameMagic     = "RM"
-	frameVersion   = 2 // the highest that is read
+	frameVersion   = 3 // the highest that is read
 	frameHeader    = 8
 	kindSnapshot   = 64
 	versionsAdvice = "upgrade this broker, or give it a data directory of its own version"
 )
+
+// frameVersionGroups is the first version in which groups have configurations; frames without
+// these are written in the version before.
+const frameVersionGroups = 3
 
 // commandKind numbers the commands on disk; a number is never given to another command.
 type commandKind uint8
@@ -53,7 +57,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // AppendCommand appends command as one frame to dst.
 func AppendCommand(dst []byte, command Command) []byte {
-	e := encoder{beginFrame(dst, byte(command.kind()))}
+	version := frameVersionOf(byte(command.kind()))
+	if alter, is := command.(AlterConfigs); is && alter.concernsGroups() {
+		version = frameVersionGroups
+	}
+	e := encoder{beginFrame(dst, version, byte(command.kind()))}
 	command.encode(&e)
 	return endFrame(e.dst, len(dst))
 }
@@ -100,9 +108,9 @@ func decodeCommand(d *decoder, kind commandKind) Command {
 	return nil
 }
 
-func beginFrame(dst []byte, kind byte) []byte {
+func beginFrame(dst []byte, version, kind byte) []byte {
 	dst = append(dst, frameMagic...)
-	return append(dst, frameVersionOf(kind), kind, 0, 0, 0, 0)
+	return append(dst, version, kind, 0, 0, 0, 0)
 }
 
 func endFrame(dst []byte, start int) []byte {

@@ -1,5 +1,7 @@
 package meta
 
+import "slices"
+
 func (FormatCluster) kind() commandKind       { return kindFormatCluster }
 func (StartBroker) kind() commandKind         { return kindStartBroker }
 func (CreateTopics) kind() commandKind        { return kindCreateTopics }
@@ -137,6 +139,9 @@ func (c AlterConfigs) encode(e *encoder) {
 		e.unsigned(uint64(a.Scope))
 		e.id(a.Topic)
 		e.signed(int64(a.Broker))
+		if a.Scope == ConfigOfGroup {
+			e.text(a.Group)
+		}
 		e.boolean(a.Replace)
 		e.count(len(a.Changes))
 		for i := range a.Changes {
@@ -158,7 +163,11 @@ const (
 func decodeAlterConfigs(d *decoder) AlterConfigs {
 	var c AlterConfigs
 	for range d.count(configAlterationBytesMin) {
-		a := ConfigAlteration{Scope: ConfigScope(d.enum("scope", uint64(ConfigOfBroker))), Topic: d.id(), Broker: d.int32(), Replace: d.boolean()}
+		a := ConfigAlteration{Scope: ConfigScope(d.enum("scope", uint64(scopeMax(d.version)))), Topic: d.id(), Broker: d.int32()}
+		if a.Scope == ConfigOfGroup {
+			a.Group = d.text()
+		}
+		a.Replace = d.boolean()
 		for range d.count(configChangeBytesMin) {
 			a.Changes = append(a.Changes, ConfigChange{Name: d.text(), Op: ConfigOp(d.enum("operation", uint64(ConfigSubtract))), Value: d.text(), Base: d.text()})
 		}
@@ -168,6 +177,19 @@ func decodeAlterConfigs(d *decoder) AlterConfigs {
 		c.Resources = append(c.Resources, a)
 	}
 	return c
+}
+
+// scopeMax is the last scope that a frame of that version may have.
+func scopeMax(version byte) ConfigScope {
+	if version < frameVersionGroups {
+		return ConfigOfBroker
+	}
+	return ConfigOfGroup
+}
+
+// concernsGroups says whether something of a group is altered.
+func (c AlterConfigs) concernsGroups() bool {
+	return slices.ContainsFunc(c.Resources, func(a ConfigAlteration) bool { return a.Scope == ConfigOfGroup })
 }
 
 func (c CreatePartitions) encode(e *encoder) {

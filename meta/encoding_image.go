@@ -3,7 +3,11 @@ package meta
 // AppendImage appends the image as one frame to dst: a snapshot. The same image
 // gives the same bytes on every broker. ControllerID is no part of it.
 func AppendImage(dst []byte, image *Image) []byte {
-	e := encoder{beginFrame(dst, kindSnapshot)}
+	version := frameVersionOf(kindSnapshot)
+	if len(image.groupConfigs) > 0 { // groups had no configurations before
+		version = frameVersionGroups
+	}
+	e := encoder{beginFrame(dst, version, kindSnapshot)}
 	e.text(image.ClusterID)
 	e.unsigned(image.Index)
 	e.unsigned(image.placements)
@@ -26,6 +30,13 @@ func AppendImage(dst []byte, image *Image) []byte {
 	for _, configs := range image.brokerConfigs {
 		e.signed(int64(configs.ID))
 		e.texts(configs.Configs)
+	}
+	if version >= frameVersionGroups {
+		e.count(len(image.groupConfigs))
+		for _, configs := range image.groupConfigs {
+			e.text(configs.Group)
+			e.texts(configs.Configs)
+		}
 	}
 	return endFrame(e.dst, len(dst))
 }
@@ -62,6 +73,11 @@ func DecodeImage(data []byte) (*Image, error) {
 			image.brokerConfigs = append(image.brokerConfigs, &BrokerConfigs{ID: d.int32(), Configs: d.texts()})
 		}
 	}
+	if version >= frameVersionGroups {
+		for range d.count(groupConfigsBytesMin) {
+			image.groupConfigs = append(image.groupConfigs, &GroupConfigs{Group: d.text(), Configs: d.texts()})
+		}
+	}
 	checkOrder(d, image)
 	if err := d.finish(); err != nil {
 		return nil, err
@@ -76,6 +92,7 @@ const (
 	partitionBytesMin     = 16 + 1 + 1 + 1 + 1 + 1
 	tombstoneBytesMin     = 16 + 1 + 1
 	brokerConfigsBytesMin = 1 + 1 + 2
+	groupConfigsBytesMin  = 1 + 1 + 1 + 2
 )
 
 func encodeBroker(e *encoder, broker *Broker) {
@@ -180,6 +197,14 @@ func checkOrder(d *decoder, image *Image) {
 		}
 		if len(configs.Configs) == 0 || configs.ID < EveryBroker {
 			d.fail("a broker's configurations are none, or of no broker")
+		}
+	}
+	for n, configs := range image.groupConfigs {
+		if n > 0 && image.groupConfigs[n-1].Group >= configs.Group {
+			d.fail("the groups' configurations are out of order")
+		}
+		if len(configs.Configs) == 0 || configs.Group == "" {
+			d.fail("a group's configurations are none, or of no group")
 		}
 	}
 }

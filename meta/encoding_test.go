@@ -29,6 +29,9 @@ func samples() []Command {
 			{Scope: ConfigOfBroker, Broker: EveryBroker, Changes: []ConfigChange{{Name: "log.cleanup.policy", Op: ConfigAppend, Value: "delete", Base: "delete"}}},
 		}},
 		CreatePartitions{Topics: []MorePartitions{{Topic: TopicID{2}, Count: 4, LogIDs: []LogID{{7}, {8}}, Replicas: [][]int32{{1}, {2}}}}},
+		AlterConfigs{Resources: []ConfigAlteration{
+			{Scope: ConfigOfGroup, Group: "billing", Changes: []ConfigChange{{Name: "consumer.session.timeout.ms", Op: ConfigSet, Value: "50000"}}},
+		}},
 	}
 }
 
@@ -145,7 +148,7 @@ func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
 func TestCountsAreBoundByWhatFollows(t *testing.T) {
 	body := binary.AppendUvarint(nil, 1<<40)
 	for _, kind := range []commandKind{kindCreateTopics, kindDeleteTopics, kindRemoveTombstones, kindAlterConfigs, kindCreatePartitions} {
-		frame := beginFrame(nil, byte(kind))
+		frame := beginFrame(nil, frameVersionOf(byte(kind)), byte(kind))
 		if kind == kindRemoveTombstones {
 			frame = append(frame, 2)
 		}

@@ -24,6 +24,7 @@ type Image struct {
 	brokers        []*Broker        // in id order
 	tombstones     []*Tombstone     // in log id order
 	brokerConfigs  []*BrokerConfigs // in id order, EveryBroker first
+	groupConfigs   []*GroupConfigs  // in the order of the groups' ids
 	partitions     int              // of all topics
 	replicas       map[int32]int    // how many each broker holds; copied when changed
 	placements     uint64           // partitions ever placed; where the next one starts

@@ -137,6 +137,9 @@ func (a *alteration) resolve(key resourceKey, change *meta.ConfigAlteration) err
 		}
 		change.Broker = int32(id)
 		return nil
+	case kmsg.ConfigResourceTypeGroupConfig:
+		change.Scope, change.Group = meta.ConfigOfGroup, key.name
+		return nil
 	}
 	return fmt.Errorf("%w: configurations of resource type %d are not served", errInvalidRequest, key.kind)
 }

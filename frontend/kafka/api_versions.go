@@ -9,9 +9,9 @@ package kafka
 //
 // The response header is v0 in every version. A version above 5 is answered in
 // the layout of version 0 with UNSUPPORTED_VERSION and the list of keys, from
-// which the client takes the version to ask again with. No feature is named: a
-// client that reads transaction.version or group.version there changes its
-// behaviour, and neither is served.
+// which the client takes the version to ask again with. One feature is named, group.version 1: consumer
+// groups (KIP-848), which clients take for served only then. transaction.version is not: a client that reads
+// it there changes its behaviour.
 
 import (
 	"context"
@@ -50,6 +50,30 @@ func apiVersions(_ context.Context, c *call, asked *kmsg.ApiVersionsRequest, ans
 		key.ApiKey, key.MinVersion, key.MaxVersion = int16(row.key), row.min, row.max
 		answer.ApiKeys = append(answer.ApiKeys, key)
 	}
+	if asked.Version >= 3 {
+		nameFeatures(c, asked.Version, answer)
+	}
+}
+
+// The levels of group.version: 1 has consumer groups.
+const (
+	groupVersionMin = 0
+	groupVersionMax = 1
+)
+
+// nameFeatures says what the cluster works by. It is not chosen by operators, so that it is always the latest. A client of
+// version 3 takes a feature that begins at 0 for a broken one, and is not told of it (KIP-584, KAFKA-17011).
+func nameFeatures(c *call, version int16, answer *kmsg.ApiVersionsResponse) {
+	const name = "group.version"
+	if version >= 4 {
+		supported := kmsg.NewApiVersionsResponseSupportedFeature()
+		supported.Name, supported.MinVersion, supported.MaxVersion = name, groupVersionMin, groupVersionMax
+		answer.SupportedFeatures = append(answer.SupportedFeatures, supported)
+	}
+	finalized := kmsg.NewApiVersionsResponseFinalizedFeature()
+	finalized.Name, finalized.MinVersionLevel, finalized.MaxVersionLevel = name, groupVersionMax, groupVersionMax
+	answer.FinalizedFeatures = append(answer.FinalizedFeatures, finalized)
+	answer.FinalizedFeaturesEpoch = int64(c.session.protocol.broker.Image().Index)
 }
 
 // checkIdentity returns an error when the client means another broker: its connection was led

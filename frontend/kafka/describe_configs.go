@@ -6,7 +6,7 @@ package kafka
 //	3    types and documentation (KIP-569)
 //	4    flexible
 //
-// Topics and this broker are described; a broker's name is its node id. The
+// Topics, groups (KIP-848) and this broker are described; a broker's name is its node id. The
 // empty name has what is set dynamically on all brokers. Values are
 // never null but where there is none; secrets always are.
 
@@ -82,6 +82,15 @@ func (c *call) describeResource(asked *kmsg.DescribeConfigsRequestResource) ([]m
 				values = append(values, b.Defaults().DescribeBroker(key))
 			}
 		}
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if asked.ResourceName == "" {
+			return nil, fmt.Errorf("%w: group name must not be empty", errInvalidRequest)
+		}
+		for _, key := range meta.GroupConfigKeys() {
+			if wanted(key.Name) {
+				values = append(values, b.Defaults().DescribeGroup(b.Image().GroupConfigs(asked.ResourceName), key))
+			}
+		}
 	default:
 		return nil, fmt.Errorf("%w: configurations of resource type %d are not served", errInvalidRequest, asked.ResourceType)
 	}
@@ -123,6 +132,8 @@ func configSource(source meta.ConfigSource) kmsg.ConfigSource {
 	switch source {
 	case meta.ConfigSourceTopic:
 		return kmsg.ConfigSourceDynamicTopicConfig
+	case meta.ConfigSourceGroup:
+		return kmsg.ConfigSourceGroupConfig
 	case meta.ConfigSourceBrokerDynamic:
 		return kmsg.ConfigSourceDynamicBrokerConfig
 	case meta.ConfigSourceEveryBroker:

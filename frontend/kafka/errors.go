@@ -60,6 +60,7 @@ var codes = []struct {
 	{group.ErrUnsupportedAssignor, kerr.UnsupportedAssignor},
 	{group.ErrInvalidRegularExpression, kerr.InvalidRegularExpression},
 	{group.ErrInvalidRequest, kerr.InvalidRequest},
+	{group.ErrUnsupportedVersion, kerr.UnsupportedVersion},
 	{group.ErrOffsetMetadataTooLarge, kerr.OffsetMetadataTooLarge},
 	{group.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 

@@ -340,6 +340,12 @@ func TestWaitingMembersAreSentAwayWhenTheBrokerStops(t *testing.T) {
 func groupRequests() map[kmsg.Key]func(version int16) kmsg.Request {
 	stranger := &member{group: "g", id: "nobody"}
 	return map[kmsg.Key]func(version int16) kmsg.Request{
+		kmsg.ConsumerGroupHeartbeat: func(version int16) kmsg.Request { return joiningBeat(version, "m", "orders") },
+		kmsg.ConsumerGroupDescribe: func(int16) kmsg.Request {
+			r := kmsg.NewPtrConsumerGroupDescribeRequest()
+			r.Groups = []string{"g", "nobody"}
+			return r
+		},
 		kmsg.JoinGroup: func(version int16) kmsg.Request { return stranger.joinRequest(version, "metadata") },
 		kmsg.SyncGroup: func(version int16) kmsg.Request { return stranger.syncRequest(version) },
 		kmsg.Heartbeat: func(int16) kmsg.Request {

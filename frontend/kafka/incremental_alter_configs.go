@@ -5,7 +5,7 @@ package kafka
 //	0    set, delete, append, subtract (KIP-339)
 //	1    flexible
 //
-// Topics and brokers are altered; what is answered without an error is stored by the
+// Topics, brokers and groups are altered; what is answered without an error is stored by the
 // quorum, and this broker works by it. Each resource is altered as a whole or not at all.
 
 import (

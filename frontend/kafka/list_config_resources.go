@@ -5,8 +5,8 @@ package kafka
 //	0    client metrics resources (KIP-1000): there are none
 //	1    resources of any type (KIP-1142)
 //
-// Listed are topics and brokers. Loggers, groups and client metrics have no configurations
-// here; a type that Kafka does not list either is UNSUPPORTED_VERSION, as there.
+// Listed are topics, brokers, and the groups on which something is set. Loggers and client metrics have no
+// configurations here; a type that Kafka does not list either is UNSUPPORTED_VERSION, as there.
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func listConfigResources(_ context.Context, c *call, asked *kmsg.ListConfigResou
 	case asked.Version == 0:
 		wanted = []int8{int8(kmsg.ConfigResourceTypeClientMetrics)}
 	case len(wanted) == 0:
-		wanted = []int8{int8(kmsg.ConfigResourceTypeTopic), int8(kmsg.ConfigResourceTypeBroker)}
+		wanted = []int8{int8(kmsg.ConfigResourceTypeTopic), int8(kmsg.ConfigResourceTypeBroker), int8(kmsg.ConfigResourceTypeGroupConfig)}
 	}
 	add := func(kind kmsg.ConfigResourceType, name string) {
 		resource := kmsg.NewListConfigResourcesResponseConfigResource()
@@ -45,7 +45,11 @@ func listConfigResources(_ context.Context, c *call, asked *kmsg.ListConfigResou
 			for _, b := range image.Brokers() {
 				add(kind, strconv.Itoa(int(b.ID)))
 			}
-		case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		case kmsg.ConfigResourceTypeGroupConfig:
+			for _, g := range image.GroupsWithConfigs() {
+				add(kind, g.Group)
+			}
+		case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics:
 		default:
 			answer.ConfigResources = nil
 			answer.ErrorCode = c.failed(fmt.Errorf("%w: resource type %d", errUnsupportedVersion, kind))

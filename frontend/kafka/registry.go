@@ -69,6 +69,8 @@ func init() {
 		control(kmsg.DescribeCluster, 0, 2, describeCluster),
 		control(kmsg.DescribeProducers, 0, 0, describeProducers),
 		control(kmsg.ListConfigResources, 0, 1, listConfigResources),
+		control(kmsg.ConsumerGroupHeartbeat, 0, 1, consumerGroupHeartbeat),
+		control(kmsg.ConsumerGroupDescribe, 0, 1, consumerGroupDescribe),
 		control(kmsg.DescribeTopicPartitions, 0, 0, describeTopicPartitions),
 	} {
 		if registry[row.key] != nil {

@@ -31,7 +31,7 @@ var arrows = []arrow{
 	{"frontend", []string{"buffer"}, "the seam between network and protocols knows neither"},
 	{"net/...", []string{"frontend", "buffer"}, "the network moves frames and knows no protocol: what it needs of one belongs in package frontend"},
 	{"frontend/kafka/fetchsession/...", nil, "fetch sessions are numbers and names: who reads and encodes is frontend/kafka"},
-	{"frontend/...", append([]string{"frontend", "broker", "group"}, leaves...), "a protocol reaches the log through package broker only; of coordinators it sees requests and answers"},
+	{"frontend/...", append([]string{"frontend", "broker", "group/..."}, leaves...), "a protocol reaches the log through package broker only; of coordinators it sees requests and answers"},
 	{"broker/...", append([]string{"group", "txn", "coord", "replica", "engine"}, leaves...), "broker is protocol-free and does no I/O of its own"},
 	{"group/...", append([]string{"coord"}, leaves...), "a coordinator reaches its log through coord"},
 	{"txn/...", append([]string{"coord"}, leaves...), "a coordinator reaches its log through coord"},

@@ -1,0 +1,128 @@
+package group
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"ringlog/coord"
+	"ringlog/group/assign"
+)
+
+// largeGroup is a group of the size that the design is made for, each member with what it was told.
+type largeGroup struct {
+	machine *Machine
+	now     int64
+	told    map[string]assign.Partitions
+	epochs  map[string]int32
+
+	records, recordBytes int
+	longest              time.Duration // of all steps
+}
+
+func newLargeGroup(partitions int) *largeGroup {
+	topics := newTestTopics()
+	topics.create("orders", partitions)
+	config := testConfig()
+	config.Consumer.AssignmentIntervalMillis.Value = 1000
+	g := &largeGroup{machine: New(config, topics.image), now: 1_700_000_000_000, told: map[string]assign.Partitions{}, epochs: map[string]int32{}}
+	return g
+}
+
+// beat is one heartbeat of a member, which acknowledges what it was last told.
+func (g *largeGroup) beat(id string) *ConsumerHeartbeatAnswer {
+	request := &ConsumerHeartbeat{GroupID: "g", MemberID: id, Epoch: g.epochs[id], RebalanceTimeoutMillis: -1, OwnedGiven: true, Owned: g.told[id]}
+	if request.Epoch == JoinEpoch {
+		request.Names, request.RebalanceTimeoutMillis = []string{"orders"}, 60_000
+	}
+	var effects coord.Effects
+	began := time.Now()
+	g.machine.Step(g.now, coord.Request{Token: 1, Body: request}, &effects)
+	g.longest = max(g.longest, time.Since(began))
+	g.count(&effects)
+	answer := effects.Answers[0].Body.(*ConsumerHeartbeatAnswer)
+	if answer.Err != nil {
+		panic(answer.Err)
+	}
+	if g.epochs[id] = answer.Epoch; answer.HasAssignment {
+		g.told[id] = answer.Assignment
+	}
+	return answer
+}
+
+func (g *largeGroup) count(effects *coord.Effects) {
+	g.records += len(effects.Records)
+	for _, record := range effects.Records {
+		g.recordBytes += len(record.Key) + len(record.Value)
+	}
+}
+
+// pass lets time pass.
+func (g *largeGroup) pass(millis int64) {
+	g.now += millis
+	for g.machine.NextMillis() <= g.now {
+		var effects coord.Effects
+		began := time.Now()
+		g.machine.Tick(g.now, &effects)
+		g.longest = max(g.longest, time.Since(began))
+		g.count(&effects)
+	}
+}
+
+// settle has all members send heartbeats, in rounds five seconds apart, until nothing is stored any more. It returns how
+// many rounds changed something.
+func (g *largeGroup) settle(members []string) (rounds int) {
+	for {
+		before := g.records
+		for _, id := range members {
+			g.beat(id)
+		}
+		g.pass(5_000)
+		if g.records == before {
+			return rounds
+		}
+		rounds++
+	}
+}
+
+// The figures behind "cooperative moves 1 in N": 12,000 members share 16,384 partitions, and one more joins.
+func TestOneMemberJoinsTwelveThousand(t *testing.T) {
+	members, partitions := 12_000, 16_384
+	if testing.Short() || raceEnabled {
+		members, partitions = 1_200, 1_638
+	}
+	g := newLargeGroup(partitions)
+	ids := make([]string, members)
+	for n := range ids {
+		ids[n] = fmt.Sprintf("member-%05d", n)
+	}
+	began := time.Now()
+	rounds := g.settle(ids)
+	t.Logf("%d members join: %d rounds of heartbeats, %d records, %d bytes, %v in all, the longest step %v", members, rounds, g.records, g.recordBytes,
+		time.Since(began).Round(time.Millisecond), g.longest.Round(time.Microsecond))
+
+	before := make(map[string]assign.Partitions, members)
+	for id, told := range g.told {
+		before[id] = told
+	}
+	g.records, g.recordBytes, g.longest = 0, 0, 0
+	g.pass(1_000)
+	began = time.Now()
+	rounds = g.settle(append(ids, "member-one-more"))
+	moved, disturbed := 0, 0
+	for _, id := range ids {
+		if gone := before[id].Minus(g.told[id]).Count(); gone > 0 {
+			moved += gone
+			disturbed++
+		}
+	}
+	t.Logf("one more: %d partitions move, %d of %d members give something up, %d rounds, %d records, %d bytes, %v in all, the longest step %v",
+		moved, disturbed, members, rounds, g.records, g.recordBytes, time.Since(began).Round(time.Millisecond), g.longest.Round(time.Microsecond))
+	least := partitions / (members + 1)
+	if moved > least+1 || disturbed > least+1 {
+		t.Errorf("%d partitions moved from %d members, and %d were due", moved, disturbed, least)
+	}
+	if got := g.told["member-one-more"].Count(); got < least || got > least+1 {
+		t.Errorf("the new member has %d partitions, want %d or one more", got, least)
+	}
+}
