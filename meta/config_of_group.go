@@ -136,13 +136,29 @@ func (d *Defaults) CheckGroupLimits(image *Image, a *ConfigAlteration) error {
 			return &ConfigError{Name: change.Name, Value: change.Value, Reason: reason + " (" + limits.min + ", " + limits.max + ")"}
 		}
 	}
-	configs := a.changed(image.GroupConfigs(a.Group))
+	return d.checkSession(a.changed(image.GroupConfigs(a.Group)))
+}
+
+// checkSession says whether members that keep to the heartbeat interval keep their sessions.
+func (d *Defaults) checkSession(configs map[string]string) error {
 	session, heartbeat := d.groupNumber(configs, GroupSessionTimeout), d.groupNumber(configs, GroupHeartbeatInterval)
 	if session <= heartbeat {
 		return &ConfigError{Name: GroupSessionTimeout.Name, Value: strconv.FormatInt(session, 10),
 			Reason: fmt.Sprintf("it must be more than %s, which is %d", GroupHeartbeatInterval.Name, heartbeat)}
 	}
 	return nil
+}
+
+// checkGroupDefaults holds what the broker has for groups without configurations against its own limits.
+func (d *Defaults) checkGroupDefaults() error {
+	for _, key := range groupConfigs {
+		limits, name := groupLimits[key.Name], key.Synonyms[0].Name
+		value := d.brokerNumber(name)
+		if least, most := d.brokerNumber(limits.min), d.brokerNumber(limits.max); value < least || value > most {
+			return &ConfigError{Name: name, Value: strconv.FormatInt(value, 10), Reason: fmt.Sprintf("it must be from %d (%s) to %d (%s)", least, limits.min, most, limits.max)}
+		}
+	}
+	return d.checkSession(nil)
 }
 
 func (d *Defaults) brokerNumber(name string) int64 {

@@ -56,6 +56,24 @@ func TestTheFormatIsNewOnlyWhereGroupsHaveConfigurations(t *testing.T) {
 	}
 }
 
+// As in Kafka a broker does not start with values outside its own limits.
+func TestABrokersGroupSettingsAreHeldAgainstItsLimits(t *testing.T) {
+	for _, row := range []struct {
+		configs map[string]string
+		sound   bool
+	}{
+		{map[string]string{"group.consumer.session.timeout.ms": "50000"}, true},
+		{map[string]string{"group.consumer.session.timeout.ms": "10000"}, false},
+		{map[string]string{"group.consumer.session.timeout.ms": "10000", "group.consumer.min.session.timeout.ms": "10000"}, true},
+		{map[string]string{"group.consumer.session.timeout.ms": "5000", "group.consumer.min.session.timeout.ms": "5000"}, false},
+		{map[string]string{"group.consumer.max.heartbeat.interval.ms": "4000"}, false},
+	} {
+		if _, err := NewDefaults(row.configs); (err == nil) != row.sound {
+			t.Errorf("%v: %v", row.configs, err)
+		}
+	}
+}
+
 func TestConfigurationsOfGroupsAreChecked(t *testing.T) {
 	c := newCluster(t, 1)
 	defaults, err := NewDefaults(map[string]string{"group.consumer.max.session.timeout.ms": "50000"})

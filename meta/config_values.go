@@ -58,7 +58,11 @@ func NewDefaults(broker map[string]string) (*Defaults, error) {
 	if err := CheckBrokerConfigs(broker); err != nil {
 		return nil, err
 	}
-	return &Defaults{layers: []configLayer{{ConfigSourceBroker, maps.Clone(broker)}}}, nil
+	d := &Defaults{layers: []configLayer{{ConfigSourceBroker, maps.Clone(broker)}}}
+	if err := d.checkGroupDefaults(); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // WithDynamic returns d with what image has set on a broker and on all of them in place
