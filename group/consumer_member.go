@@ -17,9 +17,10 @@ const (
 	memberUnrevoked memberState = 1
 	// memberUnreleased waits for partitions that others have not given up yet.
 	memberUnreleased memberState = 2
-	// memberUnknown was stored by a later version.
-	memberUnknown memberState = 127
 )
+
+// isKnown says that the state is none that a later version has stored.
+func (s memberState) isKnown() bool { return s >= memberStable && s <= memberUnreleased }
 
 // subscription is what a member says about itself. It is stored whenever it changes
 // (ConsumerGroupMemberMetadata). Values, and slices that never change, so that two can be compared.
@@ -102,6 +103,8 @@ func (m *consumerMember) isReconciledTo(assignmentEpoch int32) bool {
 // checkEpoch says whether a member may go on with the epoch that it came with.
 func (m *consumerMember) checkEpoch(epoch int32, owned ownedPartitions) error {
 	switch {
+	case !m.position.state.isKnown() && owned.include(m.position.assigned):
+		return fmt.Errorf("%w: its state is one that this version does not know; it must give up all partitions and join again", ErrFencedMemberEpoch)
 	case epoch == JoinEpoch || epoch == m.position.epoch:
 		return nil
 	case epoch == m.position.previous && epoch < m.position.epoch && owned.given && owned.partitions.Within(m.position.assigned):
