@@ -230,7 +230,7 @@ func (m *Machine) consumerLeave(c call, r *ConsumerHeartbeat) (*ConsumerHeartbea
 	if r.Epoch == StaticLeaveEpoch {
 		g.leaveForAWhile(c, member)
 	} else {
-		g.removeMembers(c, []*consumerMember{member}, itLeft)
+		g.removeMembers(c, []*consumerMember{member})
 	}
 	return &ConsumerHeartbeatAnswer{MemberID: r.MemberID, Epoch: r.Epoch}, nil
 }

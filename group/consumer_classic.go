@@ -220,7 +220,7 @@ func (g *consumerGroup) leaveClassic(c call, members []Leaving) {
 		}
 	}
 	if len(gone) > 0 {
-		g.removeMembers(c, gone, itLeft)
+		g.removeMembers(c, gone)
 	}
 }
 

@@ -90,15 +90,14 @@ func (g *consumerGroup) leaveForAWhile(c call, member *consumerMember) {
 	g.moveStored(c, member, to)
 }
 
+// lose takes a member out of the group that did not say it goes.
+func (g *consumerGroup) lose(c call, member *consumerMember, why Cause) {
+	c.effects.Event("group lost a member", "group", g.group.id, "member", member.id, "client_id", member.clientID, "cause", why.String())
+	g.removeMembers(c, []*consumerMember{member})
+}
+
 // removeMembers takes members out of the group: they left, or were not heard of. Their partitions are free at once.
-func (g *consumerGroup) removeMembers(c call, members []*consumerMember, why string) {
-	for _, member := range members {
-		if why == itLeft {
-			break
-		}
-		c.effects.Event("a member is no longer in its group", "group", g.group.id, "member", member.id, "instance", member.instance,
-			"client", member.clientID, "host", member.clientHost, "why", why)
-	}
+func (g *consumerGroup) removeMembers(c call, members []*consumerMember) {
 	if g.maybeDowngrade(c, members) {
 		return
 	}
@@ -107,23 +106,6 @@ func (g *consumerGroup) removeMembers(c call, members []*consumerMember, why str
 		g.drop(member)
 	}
 	g.raiseEpoch(c, g.subscriptions.resolve(g.machine.image, false, func(*topicRegex) {}))
-}
-
-// itLeft is why a member goes of its own will, which is no news.
-const itLeft = "it left"
-
-// sessionTimeUp is what becomes of a member that was not heard of for its session timeout.
-func (g *consumerGroup) sessionTimeUp(c call, member *consumerMember) {
-	g.removeMembers(c, []*consumerMember{member}, "its session timed out")
-}
-
-// patienceTimeUp is what becomes of a member that does not do in time what others wait for.
-func (g *consumerGroup) patienceTimeUp(c call, member *consumerMember) {
-	why := "it did not give up its partitions within its rebalance timeout"
-	if member.classic != nil {
-		why = "it did not join or synchronize within its rebalance timeout"
-	}
-	g.removeMembers(c, []*consumerMember{member}, why)
 }
 
 // loaded implements membership: sessions start anew, and so does the time of those that have to give something up.

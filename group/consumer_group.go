@@ -102,8 +102,8 @@ func (m *Machine) maybeRemoveConsumer(g *consumerGroup) {
 // add makes a member that is in the group from now on, without a subscription.
 func (g *consumerGroup) add(id string) *consumerMember {
 	member := &consumerMember{id: id, subscription: subscription{rebalanceTimeoutMillis: -1}}
-	member.session.fire = func(c call) { g.sessionTimeUp(c, member) }
-	member.patience.fire = func(c call) { g.patienceTimeUp(c, member) }
+	member.session.fire = func(c call) { g.lose(c, member, CauseSessionTimeout) }
+	member.patience.fire = func(c call) { g.lose(c, member, CausePollOverrun) }
 	g.remember(member)
 	return member
 }

@@ -136,7 +136,6 @@ func (m *Machine) upgrade(c call, g *group) (*consumerGroup, error) {
 		m.timers.arm(&member.session, c.nowMillis+upgraded.sessionTimeoutMillis(member))
 	}
 	upgraded.storeAll(c)
-	c.effects.Event("a classic group became a consumer group", "group", g.id, "members", len(upgraded.order), "epoch", upgraded.epoch)
 	return upgraded, nil
 }
 
@@ -242,7 +241,6 @@ func (g *consumerGroup) maybeDowngrade(c call, leaving []*consumerMember) bool {
 		classic.refresh(c, member)
 	}
 	stored := classic.store(c)
-	c.effects.Event("a consumer group became a classic group", "group", g.group.id, "members", len(classic.members), "generation", classic.generation)
 	if len(leaving) > 0 || !stored {
 		classic.rebalance(c, cause{Cause: CauseMemberLeft})
 	}

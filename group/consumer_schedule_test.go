@@ -320,13 +320,13 @@ func (s *schedule) keep(effects *coord.Effects) {
 	s.log = append(s.log, effects.Records...)
 	s.stored += len(effects.Records)
 	for _, event := range effects.Events {
-		id, why := attribute(event, "member"), attribute(event, "why")
+		id, why := attribute(event, "member"), attribute(event, "cause")
 		client := s.byID[id]
 		s.removed++
 		if client.id != id {
 			continue // the client has begun anew under another id
 		}
-		if since := max(client.accepted, s.restarted); why == "its session timed out" && s.now-since < 45_000 {
+		if since := max(client.accepted, s.restarted); why == CauseSessionTimeout.String() && s.now-since < 45_000 {
 			s.t.Fatalf("%s was given up %d ms after it was heard of", id, s.now-since)
 		}
 		s.consume(client, nil) // its session was over for itself, too

@@ -256,7 +256,7 @@ func (s *consumerStory) take(effects *coord.Effects, _ any) {
 	for _, event := range effects.Events {
 		fmt.Fprintf(&s.out, "  event: %s", event.Message)
 		for n := 0; n+1 < len(event.Attributes); n += 2 {
-			if name := event.Attributes[n]; name == "member" || name == "why" {
+			if name := event.Attributes[n]; name == "member" || name == "cause" {
 				fmt.Fprintf(&s.out, ", %s %v", name, event.Attributes[n+1])
 			}
 		}
