@@ -9,8 +9,8 @@ import (
 	"ringlog/group/assign"
 )
 
-// largeGroup is a group of the size that the design is made for, each member with what it was told.
-type largeGroup struct {
+// plannedGroup is a group of the size that the design is made for, each member with what it was told.
+type plannedGroup struct {
 	machine *Machine
 	now     int64
 	told    map[string]assign.Partitions
@@ -20,17 +20,17 @@ type largeGroup struct {
 	longest              time.Duration // of all steps
 }
 
-func newLargeGroup(partitions int) *largeGroup {
+func newPlannedGroup(partitions int) *plannedGroup {
 	topics := newTestTopics()
 	topics.create("orders", partitions)
 	config := testConfig()
 	config.Consumer.AssignmentIntervalMillis.Value = 1000
-	g := &largeGroup{machine: New(config, topics.image), now: 1_700_000_000_000, told: map[string]assign.Partitions{}, epochs: map[string]int32{}}
+	g := &plannedGroup{machine: New(config, topics.image), now: 1_700_000_000_000, told: map[string]assign.Partitions{}, epochs: map[string]int32{}}
 	return g
 }
 
 // beat is one heartbeat of a member, which acknowledges what it was last told.
-func (g *largeGroup) beat(id string) *ConsumerHeartbeatAnswer {
+func (g *plannedGroup) beat(id string) *ConsumerHeartbeatAnswer {
 	request := &ConsumerHeartbeat{GroupID: "g", MemberID: id, Epoch: g.epochs[id], RebalanceTimeoutMillis: -1, OwnedGiven: true, Owned: g.told[id]}
 	if request.Epoch == JoinEpoch {
 		request.Names, request.RebalanceTimeoutMillis = []string{"orders"}, 60_000
@@ -50,7 +50,7 @@ func (g *largeGroup) beat(id string) *ConsumerHeartbeatAnswer {
 	return answer
 }
 
-func (g *largeGroup) count(effects *coord.Effects) {
+func (g *plannedGroup) count(effects *coord.Effects) {
 	g.records += len(effects.Records)
 	for _, record := range effects.Records {
 		g.recordBytes += len(record.Key) + len(record.Value)
@@ -58,7 +58,7 @@ func (g *largeGroup) count(effects *coord.Effects) {
 }
 
 // pass lets time pass.
-func (g *largeGroup) pass(millis int64) {
+func (g *plannedGroup) pass(millis int64) {
 	g.now += millis
 	for g.machine.NextMillis() <= g.now {
 		var effects coord.Effects
@@ -71,7 +71,7 @@ func (g *largeGroup) pass(millis int64) {
 
 // settle has all members send heartbeats, in rounds five seconds apart, until nothing is stored any more. It returns how
 // many rounds changed something.
-func (g *largeGroup) settle(members []string) (rounds int) {
+func (g *plannedGroup) settle(members []string) (rounds int) {
 	for {
 		before := g.records
 		for _, id := range members {
@@ -91,7 +91,7 @@ func TestOneMemberJoinsTwelveThousand(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		members, partitions = 1_200, 1_638
 	}
-	g := newLargeGroup(partitions)
+	g := newPlannedGroup(partitions)
 	ids := make([]string, members)
 	for n := range ids {
 		ids[n] = fmt.Sprintf("member-%05d", n)
