@@ -56,6 +56,8 @@ type classicGroup struct {
 	static  map[string]*classicMember
 	// supporters counts the members that support each protocol.
 	supporters map[string]int
+	// metadataBytes is what all members say for all their protocols, in bytes.
+	metadataBytes int
 	// joining is how many members wait in JoinGroup, unsynced how many have not sent SyncGroup in this generation.
 	joining, unsynced int
 	// pending are ids that were given out and have not come back yet (KIP-394).

@@ -110,6 +110,9 @@ func (g *classicGroup) take(c call, r *Join) error {
 	if !g.supports(r.ProtocolType, r.Protocols) {
 		return ErrInconsistentProtocol
 	}
+	if !g.hasRoomFor(r) {
+		return ErrGroupFull
+	}
 	if r.MemberID == "" {
 		g.joinNew(c, r)
 		return nil
@@ -128,6 +131,19 @@ func (g *classicGroup) hasRoom(memberID string) bool {
 		return member != nil || len(g.members) < g.machine.config.MembersMax
 	}
 	return true
+}
+
+// memberMetadataBytesMax bounds what the members of a group may say of themselves. Only a part of that is stored, what
+// they say for the chosen protocol; all of it is in memory, and not every client is well-meaning.
+const memberMetadataBytesMax = 4 * groupMetadataBytesMax
+
+// hasRoomFor holds what a member says of itself against what is left of that.
+func (g *classicGroup) hasRoomFor(r *Join) bool {
+	size := g.metadataBytes + protocolBytes(r.Protocols)
+	if member := g.byID[r.MemberID]; member != nil {
+		size -= protocolBytes(member.protocols)
+	}
+	return size <= memberMetadataBytesMax
 }
 
 // turnAway refuses a member for which there is no room; if it was one, or was to be one, it no longer is.

@@ -431,8 +431,9 @@ func (w *world) checkSound() {
 		return
 	}
 	classic := g.classic
-	joining, unsynced := 0, 0
+	joining, unsynced, metadata := 0, 0, 0
 	for _, member := range classic.members {
+		metadata += protocolBytes(member.protocols)
 		if member.join.waits {
 			joining++
 		}
@@ -442,6 +443,9 @@ func (w *world) checkSound() {
 		if !member.session.isSet() && !member.excused() {
 			w.t.Fatalf("member %s has no session in state %s", member.id, classic.state)
 		}
+	}
+	if metadata != classic.metadataBytes {
+		w.t.Fatalf("members say %d bytes of themselves, %d are counted", metadata, classic.metadataBytes)
 	}
 	if joining != classic.joining || unsynced != classic.unsynced || len(classic.byID) != len(classic.members) {
 		w.t.Fatalf("%d join and %d have not synced of %d members; counted are %d, %d, %d", joining, unsynced, len(classic.members), classic.joining, classic.unsynced, len(classic.byID))

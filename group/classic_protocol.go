@@ -4,12 +4,21 @@ import "encoding/binary"
 
 // countProtocols adds a member's protocols to what members support, or takes them out.
 func (g *classicGroup) countProtocols(member *classicMember, by int) {
+	g.metadataBytes += by * protocolBytes(member.protocols)
 	for i := range member.protocols {
 		name := member.protocols[i].Name
 		if g.supporters[name] += by; g.supporters[name] == 0 {
 			delete(g.supporters, name)
 		}
 	}
+}
+
+// protocolBytes is what a member says for all its protocols, in bytes.
+func protocolBytes(protocols []Protocol) (size int) {
+	for i := range protocols {
+		size += len(protocols[i].Name) + len(protocols[i].Metadata)
+	}
+	return size
 }
 
 // supports says whether a member with these protocols goes with the group: the same type, and one protocol at

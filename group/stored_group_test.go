@@ -135,6 +135,32 @@ func TestAGroupThatIsTooLargeIsNotStored(t *testing.T) {
 	}
 }
 
+// Members that say more of themselves than a group has room for are refused; those who are in it stay, and may
+// join again with the same.
+func TestMembersThatSayTooMuchAreRefused(t *testing.T) {
+	s := &story{t: t}
+	s.begin(nil)
+	quarter := strings.Repeat("x", memberMetadataBytesMax/4)
+	for _, name := range []string{"a", "b", "c"} {
+		s.do("join " + name + " v=3 protocols=(range:" + quarter + ")")
+	}
+	s.do("pass 12000")
+	s.out.Reset()
+	s.do("join d v=3 protocols=(range:" + quarter + ")")
+	if got := s.out.String(); !strings.Contains(got, "d joins: GROUP_MAX_SIZE_REACHED") {
+		t.Errorf("%.300s", got)
+	}
+	s.out.Reset()
+	s.do("join b protocols=(range:" + quarter + ")")
+	if got := s.out.String(); !strings.Contains(got, "b joins: b-2, generation 1") {
+		t.Errorf("%.300s", got)
+	}
+	s.do("leave a b c")
+	if g := s.machine.group("g").classic; g.metadataBytes != 0 || g.state != StateEmpty {
+		t.Errorf("%s, %d bytes are still counted", g.state, g.metadataBytes)
+	}
+}
+
 // What every client's metadata begins with is enough to know the topics; what is not of that form is not known.
 func TestTopicsAreReadFromEveryVersionOfTheConsumerProtocol(t *testing.T) {
 	for version := int16(0); version <= 3; version++ {
