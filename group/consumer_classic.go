@@ -99,14 +99,6 @@ func (g *consumerGroup) joinClassic(c call, r *Join) error {
 	return nil
 }
 
-func protocolBytes(protocols []Protocol) int {
-	bytes := 0
-	for i := range protocols {
-		bytes += len(protocols[i].Name) + len(protocols[i].Metadata)
-	}
-	return bytes
-}
-
 // supportsClassic says whether a member with these protocols goes with those that speak the classic protocol: should
 // the group become a classic one, they need one in common.
 func (g *consumerGroup) supportsClassic(protocolType string, protocols []Protocol) bool {
