@@ -46,6 +46,8 @@ var (
 	ErrInvalidRequest = errors.New("group: the request contradicts itself")
 	// ErrOffsetMetadataTooLarge is returned when a commit's metadata is longer than offset.metadata.max.bytes.
 	ErrOffsetMetadataTooLarge = errors.New("group: the commit's metadata is longer than offset.metadata.max.bytes")
+	// ErrCommitTooLarge is returned when the records of one commit would be larger than the log takes at once.
+	ErrCommitTooLarge = errors.New("group: the offsets of one commit are too many, or their names too long")
 	// ErrUnknownTopic is returned when there is no such topic.
 	ErrUnknownTopic = errors.New("group: there is no such topic or partition")
 	// ErrUnsupportedVersion is returned when a member uses a request of a version that cannot say what its group needs (KIP-848).

@@ -22,6 +22,9 @@ type Machine struct {
 
 	timers timers
 	expiry timer // the next look for expired offsets
+	// lost are offsets that nobody finds any more and whose tombstones are still to be written, by losing.
+	lost   []lostOffsets
+	losing timer
 	// offsetCount is the number of committed offsets of all groups.
 	offsetCount int
 }
@@ -30,6 +33,7 @@ type Machine struct {
 func New(config *Config, image *meta.Image) *Machine {
 	m := &Machine{config: config, image: image, topicsIndex: image.Index, groups: map[string]*group{}}
 	m.expiry.fire = m.expireOffsets
+	m.losing.fire = m.tombstoneLost
 	return m
 }
 

@@ -6,6 +6,10 @@ import (
 	"ringlog/meta"
 )
 
+// commitBytesMax bounds the records of one commit. Each of them repeats the group's id, so that a small request with a long
+// one could otherwise become gigabytes. Kafka's bound is the topic's max.message.bytes, a fourth of this.
+const commitBytesMax = 4 << 20
+
 // OffsetCommit commits offsets of a group.
 type OffsetCommit struct {
 	GroupID string
@@ -79,6 +83,9 @@ func (r *OffsetCommit) step(m *Machine, c call) {
 // groupOfCommit returns the group that a commit goes to, if it may be made. A consumer that assigns itself its
 // partitions makes a group by its first commit.
 func (m *Machine) groupOfCommit(c call, r *OffsetCommit) (*group, error) {
+	if r.recordBytes() > commitBytesMax {
+		return nil, ErrCommitTooLarge
+	}
 	g := m.group(r.GroupID)
 	if g == nil {
 		switch {
@@ -98,6 +105,18 @@ func (m *Machine) groupOfCommit(c call, r *OffsetCommit) (*group, error) {
 		return nil, ErrUnknownMember
 	}
 	return g, nil
+}
+
+// recordBytes is about how large the records of a commit will be.
+func (r *OffsetCommit) recordBytes() (total int) {
+	const fixedBytes = 64
+	for i := range r.Topics {
+		topic := &r.Topics[i]
+		for j := range topic.Partitions {
+			total += len(r.GroupID) + len(topic.Topic) + len(topic.Partitions[j].Metadata) + fixedBytes
+		}
+	}
+	return total
 }
 
 func (m *Machine) commitTopic(c call, g *group, r *OffsetCommit, topic *OffsetCommitTopic) {

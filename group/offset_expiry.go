@@ -5,9 +5,9 @@ import "slices"
 const (
 	// expiryWarnTenths is after how many tenths of their retention operators are told that offsets will expire.
 	expiryWarnTenths = 8
-	// expiryTombstonesMax is about how many offsets one step removes; the rest follows in the next, so that
+	// tombstonesPerStepMax is about how many offsets one step removes when nobody waits for it; the rest follows in the next, so that
 	// commits of other groups are not held up by a batch of megabytes.
-	expiryTombstonesMax = 1000
+	tombstonesPerStepMax = 1000
 )
 
 // maybeScheduleExpiry sets the timer that looks for expired offsets.
@@ -22,7 +22,7 @@ func (m *Machine) expireOffsets(c call) {
 	before := len(c.effects.Records)
 	for _, g := range slices.Clone(m.order) { // a copy: a group may be removed
 		m.expireOffsetsOf(c, g)
-		if len(c.effects.Records)-before >= expiryTombstonesMax {
+		if len(c.effects.Records)-before >= tombstonesPerStepMax {
 			m.timers.arm(&m.expiry, c.nowMillis+1)
 			return
 		}

@@ -161,28 +161,66 @@ func (m *Machine) deleteAllOffsets(c call, g *group) {
 	}
 }
 
-// deleteOffsetsOfTopic removes what all groups have committed for a topic that was deleted. Offsets of another
+// deleteOffsetsOfTopic forgets what all groups have committed for a topic that was deleted. Offsets of another
 // topic by that name, which is there by now, stay.
 func (m *Machine) deleteOffsetsOfTopic(c call, topic DeletedTopic) {
 	for _, g := range slices.Clone(m.order) { // a copy: a group may be removed
-		t := g.offsets.topic(topic.Name)
-		if t == nil || !t.id.IsZero() && t.id != topic.ID {
-			continue
+		if t := g.offsets.topic(topic.Name); t != nil && (t.id.IsZero() || t.id == topic.ID) {
+			m.lose(c, g, t)
 		}
-		m.deleteTopicOffsets(c, g, t)
-		m.maybeRemove(g)
 	}
 }
 
-// forgetLostTopics removes what was committed for topics that were deleted while nobody
-// could remove it: the broker was down, or the log was not loaded.
+// forgetLostTopics forgets what was committed for topics that were deleted while nobody
+// could do it: the broker was down, or the log was not loaded.
 func (m *Machine) forgetLostTopics(c call) {
 	for _, g := range slices.Clone(m.order) {
 		for _, t := range slices.Clone(g.offsets.topics) {
 			if topic, ok := m.image.Topic(t.topic); !ok || !t.id.IsZero() && t.id != topic.ID {
-				m.deleteTopicOffsets(c, g, t)
+				m.lose(c, g, t)
 			}
 		}
-		m.maybeRemove(g)
 	}
+}
+
+// lostOffsets are offsets that are forgotten, but for the log.
+type lostOffsets struct {
+	group   string
+	offsets *topicOffsets
+}
+
+// lose forgets a group's offsets for a topic that is gone. Nobody finds them any more; the log hears of it piece by piece, because
+// a topic that is read by many groups may have hundreds of thousands. What a crash
+// leaves of it is lost again by the next machine.
+func (m *Machine) lose(c call, g *group, t *topicOffsets) {
+	g.offsets.drop(t.topic)
+	m.offsetCount -= len(t.partitions)
+	m.maybeRemove(g)
+	m.lost = append(m.lost, lostOffsets{group: g.id, offsets: t})
+	if !m.losing.isSet() {
+		m.timers.arm(&m.losing, c.nowMillis)
+	}
+}
+
+// tombstoneLost leaves the next tombstones of lost offsets.
+func (m *Machine) tombstoneLost(c call) {
+	for left := tombstonesPerStepMax; len(m.lost) > 0 && left > 0; left-- {
+		of := &m.lost[len(m.lost)-1]
+		last := len(of.offsets.partitions) - 1
+		if last < 0 {
+			m.lost = m.lost[:len(m.lost)-1]
+			continue
+		}
+		partition := of.offsets.partitions[last].partition
+		of.offsets.partitions = of.offsets.partitions[:last]
+		if g := m.group(of.group); g != nil && g.offsets.topic(of.offsets.topic).get(partition) != nil {
+			continue // committed anew, for the next topic of that name: that record replaces the lost one
+		}
+		c.effects.Append(offsetTombstone(of.group, of.offsets.topic, partition, c.nowMillis))
+	}
+	if len(m.lost) == 0 {
+		m.lost = nil
+		return
+	}
+	m.timers.arm(&m.losing, c.nowMillis+1)
 }

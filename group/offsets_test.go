@@ -376,7 +376,7 @@ func TestExpiryGoesInPieces(t *testing.T) {
 		largest = max(largest, len(effects.Records))
 		r.take(&effects)
 	}
-	if largest > 2*expiryTombstonesMax {
+	if largest > 2*tombstonesPerStepMax {
 		t.Errorf("one step removes %d offsets", largest)
 	}
 	r.restart()
@@ -453,6 +453,61 @@ func TestANewTopicOfThatNameStartsWithoutOffsets(t *testing.T) {
 			t.Errorf("left over: %+v", c)
 		}
 	})
+}
+
+// A topic with very many offsets does not become one batch of megabytes: they are gone at once for who asks, and
+// from the log piece by piece. What a crash leaves is gone, too.
+func TestADeletedTopicLeavesTheLogInPieces(t *testing.T) {
+	r := newOffsetsRig(t, "orders")
+	for n := range 3000 {
+		r.must(r.commit(fmt.Sprint("group-", n), "orders", 1))
+	}
+	deleted := r.deleteTopic("orders")
+	r.createTopic("orders", 9)
+	var effects coord.Effects
+	r.machine.Step(r.now, coord.Request{Body: &ImageChanged{Image: r.image, Deleted: []DeletedTopic{deleted}}}, &effects)
+	r.take(&effects)
+	if c := r.machine.offsetCount; c != 0 || len(r.machine.order) != 0 {
+		t.Fatalf("%d offsets and %d groups are found", c, len(r.machine.order))
+	}
+	effects.Reset()
+	r.machine.Tick(r.now, &effects) // the first piece
+	r.take(&effects)
+	if n := len(effects.Records); n == 0 || n > tombstonesPerStepMax {
+		t.Fatalf("the first piece has %d tombstones", n)
+	}
+	effects.Reset()
+	r.machine.Step(r.now, coord.Request{Token: 1 << 40, Body: r.commit("group-0", "orders", 77)}, &effects) // in between, for the new topic
+	r.take(&effects)
+	t.Run("the rest follows", func(t *testing.T) {
+		rest := *r
+		rest.TB, rest.answers = t, map[uint64]any{}
+		rest.pass(minute)
+		rest.wants("group-0", "orders", 77)
+		rest.wants("group-1", "orders", -1)
+		if c := rest.counts(); c != (Counts{Groups: 1, Offsets: 1}) {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("a crash comes before it", func(t *testing.T) {
+		r.TB = t
+		r.restart()
+		r.wants("group-0", "orders", 77)
+		r.wants("group-1", "orders", -1)
+		if c := r.counts(); c != (Counts{Groups: 1, Offsets: 1}) {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// Each record of a commit repeats the group's id: a small request must not become gigabytes.
+func TestACommitThatWouldBeTooLargeIsRefused(t *testing.T) {
+	r := newOffsetsRig(t, "orders")
+	c := r.commit(strings.Repeat("g", 30_000), "orders", 1)
+	c.Topics[0].Partitions = make([]OffsetCommitPartition, 1000)
+	if err := r.committed(c); !errors.Is(err, ErrCommitTooLarge) || len(r.log) != 0 {
+		t.Errorf("%v, %d records", err, len(r.log))
+	}
 }
 
 // A commit whose topic was found before it was deleted, and that comes after, must not bring an

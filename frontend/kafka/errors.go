@@ -62,6 +62,7 @@ var codes = []struct {
 	{group.ErrInvalidRequest, kerr.InvalidRequest},
 	{group.ErrUnsupportedVersion, kerr.UnsupportedVersion},
 	{group.ErrOffsetMetadataTooLarge, kerr.OffsetMetadataTooLarge},
+	{group.ErrCommitTooLarge, kerr.InvalidCommitOffsetSize},
 	{group.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 
 	// The partition and who leads it.

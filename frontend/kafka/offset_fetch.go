@@ -13,11 +13,12 @@ package kafka
 //	10   topics by id (KIP-848): UNKNOWN_TOPIC_ID
 //
 // A group that does not exist has committed nothing: offset -1 without an error. While the coordinator
-// loads the answer is COORDINATOR_LOAD_IN_PROGRESS, never -1. A group that is named twice is answered once, and a partition
-// as well: an answer stays in proportion to what is stored.
+// loads the answer is COORDINATOR_LOAD_IN_PROGRESS, never -1. A group that is named twice is answered once, and so are a topic
+// and a partition: an answer stays in proportion to what is stored.
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -26,39 +27,51 @@ import (
 	"ringlog/meta"
 )
 
+// groupsAtOnceMax is how many groups of a request are asked before their answers are waited for: their partitions load and answer side
+// by side, and a request for a hundred thousand groups is not all under way.
+const groupsAtOnceMax = 256
+
 func offsetFetch(ctx context.Context, c *call, asked *kmsg.OffsetFetchRequest, answer *kmsg.OffsetFetchResponse) {
 	image := c.session.protocol.broker.Image()
 	if asked.Version < 8 {
 		c.offsetFetchOne(ctx, image, asked, answer)
 		return
 	}
-	// All groups are asked before any is waited for: their partitions load and answer side by side.
-	requests := make([]*group.OffsetFetchGroup, 0, len(asked.Groups))
-	pending := make([]broker.GroupAnswer, 0, len(asked.Groups))
 	seen := make(map[string]bool, len(asked.Groups))
+	var requests []*group.OffsetFetchGroup
 	for i := range asked.Groups {
 		from := &asked.Groups[i]
-		if seen[from.Group] {
-			continue
+		if !seen[from.Group] {
+			seen[from.Group] = true
+			request := &group.OffsetFetchGroup{GroupID: from.Group, MemberID: from.MemberID, MemberEpoch: from.MemberEpoch, All: from.Topics == nil}
+			fetch := newFetchOfGroup(image, asked.Version)
+			for j := range from.Topics {
+				fetch.add(from.Topics[j].Topic, from.Topics[j].TopicID, from.Topics[j].Partitions)
+			}
+			requests = append(requests, fetch.finish(request))
 		}
-		seen[from.Group] = true
-		request := &group.OffsetFetchGroup{GroupID: from.Group, MemberID: from.MemberID, MemberEpoch: from.MemberEpoch, All: from.Topics == nil}
-		fetch := fetchOfGroup{image: image, byID: asked.Version >= 10, request: request, seen: make(map[fetchedPartition]bool)}
-		for j := range from.Topics {
-			fetch.add(from.Topics[j].Topic, from.Topics[j].TopicID, from.Topics[j].Partitions)
+		if len(requests) == groupsAtOnceMax || i == len(asked.Groups)-1 {
+			c.fetchGroups(ctx, image, requests, answer)
+			requests = requests[:0]
 		}
-		requests = append(requests, request)
-		pending = append(pending, c.session.protocol.broker.StartAskGroup(from.Group, request))
 	}
-	for i := range requests {
+}
+
+// fetchGroups asks for some groups at once and answers them in their order.
+func (c *call) fetchGroups(ctx context.Context, image *meta.Image, requests []*group.OffsetFetchGroup, answer *kmsg.OffsetFetchResponse) {
+	pending := make([]broker.GroupAnswer, len(requests))
+	for i, request := range requests {
+		pending[i] = c.session.protocol.broker.StartAskGroup(request.GroupID, request)
+	}
+	for i, request := range requests {
 		fetched, err := broker.AwaitGroup[*group.OffsetsFetched](ctx, pending[i])
 		if err == nil {
 			err = fetched.Err
 		}
 		answered := kmsg.NewOffsetFetchResponseGroup()
-		answered.Group = requests[i].GroupID
+		answered.Group = request.GroupID
 		if answered.ErrorCode = c.failed(err); err == nil {
-			answered.Topics = c.offsetsOfGroup(image, asked.Version, fetched.Topics)
+			answered.Topics = c.offsetsOfGroup(image, answer.Version, fetched.Topics)
 		}
 		answer.Groups = append(answer.Groups, answered)
 	}
@@ -91,11 +104,11 @@ func (c *call) offsetsOfGroup(image *meta.Image, version int16, fetched []group.
 // offsetFetchOne answers versions 1 to 7: one group.
 func (c *call) offsetFetchOne(ctx context.Context, image *meta.Image, asked *kmsg.OffsetFetchRequest, answer *kmsg.OffsetFetchResponse) {
 	request := &group.OffsetFetchGroup{GroupID: asked.Group, MemberEpoch: -1, All: asked.Version >= 2 && asked.Topics == nil}
-	fetch := fetchOfGroup{image: image, request: request, seen: make(map[fetchedPartition]bool)}
+	fetch := newFetchOfGroup(image, asked.Version)
 	for i := range asked.Topics {
 		fetch.add(asked.Topics[i].Topic, meta.TopicID{}, asked.Topics[i].Partitions)
 	}
-	fetched, err := broker.AskGroup[*group.OffsetsFetched](ctx, c.session.protocol.broker, asked.Group, request)
+	fetched, err := broker.AskGroup[*group.OffsetsFetched](ctx, c.session.protocol.broker, asked.Group, fetch.finish(request))
 	if err == nil {
 		err = fetched.Err
 	}
@@ -134,38 +147,61 @@ func refusedOffsets(asked []kmsg.OffsetFetchRequestTopic, number int16) []kmsg.O
 	return topics
 }
 
-// fetchedPartition is a partition as the request names it.
-type fetchedPartition struct {
-	topic     string
-	id        meta.TopicID
-	partition int32
-}
-
-// fetchOfGroup fills the request for one group.
+// fetchOfGroup makes the request for one group: each topic and each partition once.
 type fetchOfGroup struct {
-	image   *meta.Image
-	byID    bool
-	request *group.OffsetFetchGroup
-	seen    map[fetchedPartition]bool
+	image *meta.Image
+	byID  bool
+	// at is where each topic of the request stands in topics and partitions.
+	at         map[topicKey]int
+	topics     []topicKey
+	partitions [][]int32
 }
 
-// add asks for partitions of a topic. A name that no topic has is looked up nevertheless: something may have been
-// committed for it.
+func newFetchOfGroup(image *meta.Image, version int16) *fetchOfGroup {
+	return &fetchOfGroup{image: image, byID: version >= 10, at: make(map[topicKey]int)}
+}
+
+// add asks for partitions of a topic.
 func (f *fetchOfGroup) add(name string, id meta.TopicID, partitions []int32) {
-	topic, err := topicOfOffsets(f.image, f.byID, name, id)
-	fetch := group.OffsetFetchTopic{Topic: name, ID: id, Partitions: make([]group.OffsetFetchPartition, 0, len(partitions))}
-	if err == nil {
-		fetch.Topic, fetch.ID = topic.Name, topic.ID
+	key := topicKey{name: name, id: id}
+	at, seen := f.at[key]
+	if !seen {
+		f.at[key] = len(f.topics)
+		f.topics, f.partitions = append(f.topics, key), append(f.partitions, partitions)
+		return
 	}
-	if isUnknownTopic(err) {
-		err = nil
-	}
-	for _, partition := range partitions {
-		as := fetchedPartition{name, id, partition}
-		if !f.seen[as] {
-			f.seen[as] = true
-			fetch.Partitions = append(fetch.Partitions, group.OffsetFetchPartition{Partition: partition, Err: err})
+	f.partitions[at] = append(f.partitions[at], partitions...)
+}
+
+// finish puts what was added into request. A name that no topic has is looked up nevertheless: something may have been
+// committed for it.
+func (f *fetchOfGroup) finish(request *group.OffsetFetchGroup) *group.OffsetFetchGroup {
+	request.Topics = make([]group.OffsetFetchTopic, len(f.topics))
+	for i, key := range f.topics {
+		topic, err := topicOfOffsets(f.image, f.byID, key.name, key.id)
+		fetch := &request.Topics[i]
+		fetch.Topic, fetch.ID = key.name, key.id
+		if err == nil {
+			fetch.Topic, fetch.ID = topic.Name, topic.ID
+		}
+		if isUnknownTopic(err) {
+			err = nil
+		}
+		partitions := once(f.partitions[i])
+		fetch.Partitions = make([]group.OffsetFetchPartition, len(partitions))
+		for j, partition := range partitions {
+			fetch.Partitions[j] = group.OffsetFetchPartition{Partition: partition, Err: err}
 		}
 	}
-	f.request.Topics = append(f.request.Topics, fetch)
+	return request
+}
+
+// once returns numbers without those that come again: as they are, or, if there are any, in order.
+func once(numbers []int32) []int32 {
+	sorted := slices.Clone(numbers)
+	slices.Sort(sorted)
+	if compact := slices.Compact(sorted); len(compact) < len(numbers) {
+		return compact
+	}
+	return numbers
 }

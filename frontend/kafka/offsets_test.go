@@ -209,7 +209,7 @@ func TestManyGroupsAreFetchedAtOnce(t *testing.T) {
 		of := kmsg.NewOffsetFetchRequestGroup()
 		of.Group = name
 		if name != "group-1" { // this one asks for all topics
-			of.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "orders", Partitions: []int32{0, 0, 0}}}
+			of.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "orders", Partitions: []int32{0, 0, 0}}, {Topic: "orders", Partitions: []int32{0}}}
 		}
 		fetch.Groups = append(fetch.Groups, of)
 	}
