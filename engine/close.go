@@ -152,23 +152,28 @@ func (e *Engine) Remove(ctx context.Context, id LogID) error {
 	})
 }
 
+// hint is a place in a log from where to look for a timestamp, if there is one.
+type hint struct {
+	offset int64
+	ok     bool
+}
+
 // TimeHint implements API.
 func (e *Engine) TimeHint(ctx context.Context, id LogID, millis int64) (offset int64, ok bool, err error) {
-	err = e.onLog(ctx, id, func(j *job, l *Log) error {
-		var err error
-		offset, ok, err = l.timeHint(j, millis)
-		return err
+	found, err := askLog(ctx, e, id, func(j *job, l *Log) (hint, error) {
+		offset, ok, err := l.timeHint(j, millis)
+		return hint{offset, ok}, err
 	})
-	return offset, ok, err
+	return found.offset, found.ok, err
 }
 
 // MaxTimestampHint implements API.
 func (e *Engine) MaxTimestampHint(ctx context.Context, id LogID) (offset int64, ok bool, err error) {
-	err = e.onLog(ctx, id, func(_ *job, l *Log) error {
-		offset, ok = l.maxTimestampHint()
-		return nil
+	found, err := askLog(ctx, e, id, func(_ *job, l *Log) (hint, error) {
+		offset, ok := l.maxTimestampHint()
+		return hint{offset, ok}, nil
 	})
-	return offset, ok, err
+	return found.offset, found.ok, err
 }
 
 // timeHint finds the first segment with a timestamp at or above millis, and the

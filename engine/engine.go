@@ -174,6 +174,21 @@ func (e *Engine) callAll(ctx context.Context, f func(j *job, s *shard) error) er
 	return first
 }
 
+// askLog runs f as onLog does and returns what it found. With an error that is the zero value and not
+// what f has written: when the context ends, the job goes on alone, and may be about to.
+func askLog[T any](ctx context.Context, e *Engine, id LogID, f func(j *job, l *Log) (T, error)) (T, error) {
+	var found T
+	err := e.onLog(ctx, id, func(j *job, l *Log) (err error) {
+		found, err = f(j, l)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return found, nil
+}
+
 // await waits for the end of c.
 func (e *Engine) await(ctx context.Context, c *call) error {
 	for e.drive != nil {
@@ -276,32 +291,28 @@ func (e *Engine) Lead(ctx context.Context, id LogID, epoch int32) error {
 
 // EpochEnd implements API.
 func (e *Engine) EpochEnd(ctx context.Context, id LogID, epoch int32) (int32, int64, error) {
-	largest, end := int32(-1), int64(-1)
-	err := e.onLog(ctx, id, func(_ *job, l *Log) error {
-		largest, end = l.epochEnd(epoch)
-		return nil
+	type epochEnd struct {
+		largest int32
+		end     int64
+	}
+	found, err := askLog(ctx, e, id, func(_ *job, l *Log) (epochEnd, error) {
+		largest, end := l.epochEnd(epoch)
+		return epochEnd{largest, end}, nil
 	})
-	return largest, end, err
+	if err != nil {
+		return -1, -1, err
+	}
+	return found.largest, found.end, nil
 }
 
 // Status implements API.
 func (e *Engine) Status(ctx context.Context, id LogID) (LogStatus, error) {
-	var status LogStatus
-	err := e.onLog(ctx, id, func(_ *job, l *Log) error {
-		status = l.status()
-		return nil
-	})
-	return status, err
+	return askLog(ctx, e, id, func(_ *job, l *Log) (LogStatus, error) { return l.status(), nil })
 }
 
 // ReplicaSnapshot implements API.
 func (e *Engine) ReplicaSnapshot(ctx context.Context, id LogID) ([]byte, error) {
-	var snapshot []byte
-	err := e.onLog(ctx, id, func(_ *job, l *Log) error {
-		snapshot = l.replica.AppendSnapshot(nil)
-		return nil
-	})
-	return snapshot, err
+	return askLog(ctx, e, id, func(_ *job, l *Log) ([]byte, error) { return l.replica.AppendSnapshot(nil), nil })
 }
 
 // Close implements API.
