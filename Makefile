@@ -12,6 +12,8 @@ BINARY_CUTS ?= 10
 ROUNDS ?= 10
 # Scripts that `make soak` explores the crashes of, for each way to make them.
 SEEDS ?= 2000
+# Spoiled requests that `make soak` sends.
+STORM_FRAMES ?= 1000000
 # For the tests of one package: those that explore crashes take minutes, more on a
 # machine that has other things to do.
 TEST_TIMEOUT ?= 30m
@@ -64,10 +66,11 @@ bench: ## figures count only on a quiet machine: see BENCHMARKS.md
 share: ## the broker beside the ceiling, both at 200 MB/s by the clock, durable; figures count only on a quiet machine
 	scripts/share-of-bare.sh durable recycled --rate 200000
 
-soak: build ## ROUNDS times kills and power cuts, each from a new seed, and crashes of SEEDS scripts; as root also the disks on ext4 and xfs
+soak: build ## ROUNDS times kills and power cuts, each from a new seed, STORM_FRAMES spoiled requests, and crashes of SEEDS scripts; as root also the disks on ext4 and xfs
 	for round in $$(seq $(ROUNDS)); do \
 	  $(GO) test ./internal/killtest -count=1 -run 'TestKill|TestCut' -timeout=60m -args -kills=$(KILLS) -cuts=$(CUTS) || exit 1; \
 	done
+	$(GO) test ./internal/hostiletest -count=1 -v -timeout=60m -run TestStorm -args -frames=$(STORM_FRAMES) -seed=$$(date +%s)
 	$(GO) test ./engine/crashtest -count=1 -v -timeout=0 -run '^(TestEveryPair|TestRandom|TestCrashes|TestFlipped|TestScripts)' \
 	  -args -crash.first=$$(date +%s) -crash.seeds=$(SEEDS) -crash.exhaustive=16
 	[ "$$(id -u)" != 0 ] || RINGLOG_SOAK=1 $(GO) test ./engine/disk/backend -count=1 # needs xfsprogs, e2fsprogs

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlog/engine"
+	"ringlog/internal/ratelog"
 	"ringlog/meta"
 )
 
@@ -58,6 +59,8 @@ type Broker struct {
 	options Options
 	engine  engine.API
 	log     *slog.Logger
+	// limitedLogger is for lines that clients can provoke.
+	limitedLogger *ratelog.Logger
 	// fetchBytesMax is fetch.max.bytes, above which no client can ask.
 	fetchBytesMax int
 
@@ -99,12 +102,12 @@ func New(o Options) *Broker {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{options: o, engine: o.Engine, log: o.Logger}
+	b := &Broker{options: o, engine: o.Engine, log: o.Logger, limitedLogger: ratelog.New(o.Logger, ratelog.Interval)}
 	b.closing, b.close = context.WithCancelCause(context.Background())
 	b.view.Store(&view{image: meta.NewImage(), defaults: o.Defaults, replaced: make(chan struct{})})
 	b.fetchBytesMax = fetchBytesMax(o.Defaults)
 	b.producers.turn = make(chan struct{}, 1)
-	b.recompressors = newRecompressors()
+	b.recompressors.init()
 	b.reconciler.init(b)
 	b.checkers.init(b)
 	b.groups.init(b)

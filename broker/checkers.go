@@ -126,7 +126,7 @@ func (c *checkers) work() {
 func (c *checkers) check(p *Produce) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			c.broker.log.Error("checking a produce panicked", "cause", cause, "stack", string(debug.Stack()))
+			c.broker.limitedLogger.Error("checking a produce panicked", "cause", cause, "stack", string(debug.Stack()))
 			p.abandon(fmt.Errorf("%w: %v", ErrCheckFailed, cause))
 		}
 	}()

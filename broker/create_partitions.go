@@ -99,7 +99,7 @@ func (b *Broker) awaitPartitions(ctx context.Context, index uint64) (ready bool)
 	ctx, cancel := context.WithTimeout(ctx, b.options.TopicReadyTimeout)
 	defer cancel()
 	if err := b.awaitIndex(ctx, index); err != nil {
-		b.log.Warn("partitions were created, but their logs are not ready in time", "image", index, "error", err)
+		b.limitedLogger.Warn("partitions were created, but their logs are not ready in time", "image", index, "error", err)
 		return false
 	}
 	return true

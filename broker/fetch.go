@@ -94,6 +94,9 @@ func (f *Fetch) Release() {
 		f.read.Parts[i].Log = nil
 	}
 	f.Parts, f.partOf, f.readOf = f.Parts[:0], f.partOf[:0], f.readOf[:0]
+	if cap(f.Parts) > partsPooledMax {
+		f.Parts, f.partOf, f.readOf, f.read.Parts = nil, nil, nil, nil
+	}
 	f.BytesMax, f.BytesMin, f.Wait = 0, 0, 0
 	f.Done, f.broker = nil, nil
 	f.read.Parts, f.read.Done = f.read.Parts[:0], nil

@@ -40,7 +40,7 @@ func (b *Broker) LogDir(ctx context.Context, partitions []PartitionName) (LogDir
 		if total, usable, err := b.options.DiskSpace(); err == nil {
 			dir.TotalBytes, dir.UsableBytes = total, usable
 		} else {
-			b.log.Warn("the space of the data directory is not known", "error", err)
+			b.limitedLogger.Warn("the space of the data directory is not known", "error", err)
 		}
 	}
 	if partitions == nil {

@@ -70,7 +70,9 @@ type Produce struct {
 	at        int
 	inPlace   int64 // bytes that may still be decompressed in place
 	entered   bool  // the validator counts among the checkers' inPlace
-	next      *Produce
+	// recompressed is how many bytes of batches were compressed anew and not given to the engine.
+	recompressed int64
+	next         *Produce
 }
 
 var produces = sync.Pool{New: func() any {
@@ -287,6 +289,10 @@ func (p *Produce) launch() {
 }
 
 func (p *Produce) consumed() {
+	if p.recompressed > 0 {
+		p.broker.recompressors.give(p.recompressed)
+		p.recompressed = 0
+	}
 	if p.Consumed != nil {
 		p.Consumed()
 	}

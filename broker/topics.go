@@ -166,7 +166,7 @@ func (b *Broker) awaitCreated(ctx context.Context, answers []CreatedTopic) {
 			return ok || image.Tombstoned(answers[i].Topic.Partitions[0].LogID)
 		})
 		if err != nil {
-			b.log.Warn("topic was created, but its logs are not ready in time", "topic", answers[i].Name, "image", index, "error", err)
+			b.limitedLogger.Warn("topic was created, but its logs are not ready in time", "topic", answers[i].Name, "image", index, "error", err)
 			return
 		}
 		if err := b.offline(answers[i].Topic); err != nil {
@@ -293,7 +293,7 @@ func (b *Broker) startCreatingLocked(name string, create func() error) {
 	go func() {
 		err := create()
 		if err != nil && b.closing.Err() == nil && !errors.Is(err, meta.ErrTopicExists) {
-			b.log.Warn("topic is not created on demand", "topic", name, "error", err)
+			b.limitedLogger.Warn("topic is not created on demand", "topic", name, "error", err)
 		}
 		c.mu.Lock()
 		delete(c.running, name)

@@ -29,7 +29,7 @@ var networkConfigs = []*ConfigKey{
 	{Name: "socket.request.max.bytes", Type: ConfigInt, Default: "104857600", check: atLeast(1024),
 		Documentation: "The largest request that is read from a connection; a larger one closes it before memory is taken."},
 	{Name: "max.connections", Type: ConfigInt, Default: "10000", check: atLeast(1), Dynamic: true,
-		Documentation: "How many connections the broker keeps open."},
+		Documentation: "How many connections the broker keeps open. The last sixteenth is for addresses with fewer than 16; when all are in use, one on which nothing was ever asked makes place for a new one."},
 	{Name: "max.connections.per.ip", Type: ConfigInt, Default: "2000", check: atLeast(1), Dynamic: true,
 		Documentation: "How many connections the broker keeps open from one address."},
 	{Name: "connections.max.idle.ms", Type: ConfigLong, Default: "600000", check: atLeast(1),

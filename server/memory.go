@@ -59,7 +59,14 @@ func (b Budget) journalsFit(journalBytes int64, shards int) bool {
 // frameBytesMax is the largest request that the pool of frames can hold.
 func (b Budget) frameBytesMax() int { return stream.FrameBytesMaxOf(b.FrameBytes) }
 
+// requestBytes is what large requests and their answers may hold on the Go heap, which comes on
+// top of the budget: a quarter as much as frames may take, within bounds.
+func (b Budget) requestBytes() int64 { return min(max(b.FrameBytes/4, requestsMin), requestsMax) }
+
 const (
+	requestsMin = 32 << 20
+	requestsMax = 256 << 20
+
 	memoryDefaultMin = 256 << 20
 	memoryDefaultMax = 4 << 30
 )

@@ -10,6 +10,7 @@ import (
 	"ringlog/buffer"
 	"ringlog/coord"
 	"ringlog/engine"
+	"ringlog/frontend/kafka"
 	"ringlog/frontend/kafka/fetchsession"
 	"ringlog/group"
 	"ringlog/meta"
@@ -34,6 +35,8 @@ type sample struct {
 	image  *meta.Image
 	// fetching describes the fetch sessions of consumers.
 	fetching fetchsession.Status
+	// requests is what large requests hold.
+	requests kafka.RequestMemory
 	// offline is the number of logs that could not be opened.
 	offline int
 	health  float64
@@ -80,8 +83,13 @@ var metrics = append([]metric{
 	{"network_budget_waits_total", "Times that a connection was not read because of its own requests in flight.", counter, func(s *sample) float64 { return float64(s.stream.BudgetWaits.Load()) }},
 	{"network_memory_waits_total", "Times that a connection was not read because the memory for requests was spent.", counter, func(s *sample) float64 { return float64(s.stream.MemoryWaits.Load()) }},
 	{"network_idle_closed_total", "Connections closed by connections.max.idle.ms.", counter, func(s *sample) float64 { return float64(s.stream.IdleClosed.Load()) }},
+	{"network_silent_closed_total", "Connections closed because they never sent a whole request: after 30 s, or to make place for others.", counter, func(s *sample) float64 { return float64(s.stream.SilentClosed.Load()) }},
 	{"network_slow_readers_closed_total", "Connections closed because the client did not read its replies.", counter, func(s *sample) float64 { return float64(s.stream.SlowReadersClosed.Load()) }},
 
+	{"kafka_request_memory_limit_bytes", "What large requests and their answers may hold on the Go heap together.", gauge, func(s *sample) float64 { return float64(s.requests.LimitBytes) }},
+	{"kafka_request_memory_in_use_bytes", "What large requests and their answers hold on the Go heap, as it is estimated.", gauge, func(s *sample) float64 { return float64(s.requests.InUseBytes) }},
+	{"kafka_request_memory_waits_total", "Large requests that had to wait for memory.", counter, func(s *sample) float64 { return float64(s.requests.Waits) }},
+	{"kafka_unread_answers_closed_total", "Connections closed because they did not read a large answer while others waited for memory.", counter, func(s *sample) float64 { return float64(s.requests.Evicted) }},
 	{"kafka_fetch_sessions", "Consumers that fetch in a session (KIP-227).", gauge, func(s *sample) float64 { return float64(s.fetching.Sessions) }},
 	{"kafka_fetch_session_partitions", "Partitions of all fetch sessions.", gauge, func(s *sample) float64 { return float64(s.fetching.Partitions) }},
 	{"kafka_fetch_session_evictions_total", "Fetch sessions that made place for others; their consumers start over.", counter, func(s *sample) float64 { return float64(s.fetching.Evictions) }},
@@ -155,7 +163,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if !s.started.Load() {
 		return
 	}
-	look := sample{engine: s.engine.Metrics(), stream: s.listener.Metrics(), quorum: s.controller.Status(), image: s.controller.Image(), offline: s.broker.OfflineLogs(), fetching: s.kafka.FetchSessions()}
+	look := sample{engine: s.engine.Metrics(), stream: s.listener.Metrics(), quorum: s.controller.Status(), image: s.controller.Image(), offline: s.broker.OfflineLogs(), fetching: s.kafka.FetchSessions(), requests: s.kafka.RequestMemory()}
 	if s.Ready() {
 		look.health = 1
 	}

@@ -269,6 +269,7 @@ func (s *Server) openListener(ctx context.Context) error {
 		AutoCreateTopics:      s.config.boolean("auto.create.topics.enable"),
 		TopicDeletionDisabled: !s.config.boolean("delete.topic.enable"),
 		FetchSessionsMax:      s.fetchSessionsMax(),
+		RequestMemoryBytes:    s.config.budget.requestBytes(),
 		Logger:                s.config.Logger,
 	})
 	var err error

@@ -33,9 +33,13 @@ func (g *gate) arrive() bool {
 type call struct {
 	session       *session
 	api           *api
+	version       int16
 	correlationID int32
 	clientID      string
-	body          kmsg.Request
+	// body is nil until it is decoded, from waiting.
+	body    kmsg.Request
+	waiting waiting
+	holding holding
 	// refused is why the request is answered with an error whatever it asks; only
 	// ApiVersions knows it.
 	refused error
@@ -45,9 +49,13 @@ type call struct {
 }
 
 // start takes the request's place in the order of replies; the handler runs
-// when all earlier replies were written.
+// when all earlier replies were written. Without a body it decodes that of r first, whose frame
+// it takes over.
 func (s *session) start(r *request, body kmsg.Request, refused error) {
-	c := &call{session: s, api: r.api, correlationID: r.correlationID, clientID: s.clientID, body: body, refused: refused}
+	c := &call{session: s, api: r.api, version: r.version, correlationID: r.correlationID, clientID: s.clientID, body: body, refused: refused}
+	if body == nil {
+		s.waiting.add(&c.waiting, r)
+	}
 	c.turn = s.conn.Turn(c.onTurn)
 	c.onTurn()
 }
@@ -62,12 +70,70 @@ func (c *call) onTurn() {
 }
 
 func (c *call) run() {
-	key, version := c.body.Key(), c.body.GetVersion()
-	defer c.session.contain(key, version)
+	key := int16(c.api.key)
+	memory := &c.session.protocol.memory
+	returned := false
+	defer func() {
+		if !returned { // before contain ends the connection
+			memory.give(&c.holding)
+		}
+	}()
+	defer c.session.contain(key, c.version)
+	if !c.decode() {
+		return
+	}
+	if c.api.answerBytes != nil {
+		if bytes := c.api.answerBytes(c); bytes > max(c.holding.bytes, smallRequestBytes) {
+			memory.give(&c.holding) // all at once, or two that hold some could wait for each other
+			if memory.take(c.session.ctx, &c.holding, bytes) != nil {
+				return // the connection is gone
+			}
+		}
+	}
+	if c.api.waitsForOthers {
+		memory.give(&c.holding) // else those that it waits for might wait for this memory
+	}
 	response := c.api.handle(c.session.ctx, c)
 	out := newReply(key, c.correlationID, response.IsFlexible())
 	out.buf = response.AppendTo(out.buf)
-	out.send(c.turn, nil)
+	returned = true
+	if out.bytes() <= smallRequestBytes {
+		memory.give(&c.holding)
+		out.send(c.turn, nil)
+		return
+	}
+	memory.answered(&c.holding, c.session, int64(out.bytes()))
+	out.send(c.turn, c.onSent)
+}
+
+// onSent is called when a large answer is sent, or never will be.
+func (c *call) onSent() { c.session.protocol.memory.give(&c.holding) }
+
+// decode decodes a body that waited; false ends the call. What is wrong with the body ends the
+// connection, after the replies before it.
+func (c *call) decode() bool {
+	s := c.session
+	if c.body != nil {
+		return true
+	}
+	if !s.waiting.take(&c.waiting) {
+		return false
+	}
+	defer s.waiting.release(&c.waiting)
+	if bytes := int64(len(c.waiting.body)) * decodedFactor; bytes > smallRequestBytes {
+		if s.protocol.memory.take(s.ctx, &c.holding, bytes) != nil {
+			return false
+		}
+	}
+	r := request{requestHeader: requestHeader{key: int16(c.api.key), version: c.version}, api: c.api, body: c.waiting.body}
+	body, err := decodeBody(&r)
+	if err != nil {
+		s.protocol.refused(s, &r, c.clientID, err)
+		s.conn.Close(err)
+		return false
+	}
+	c.body = body
+	return true
 }
 
 // contain is deferred by whatever runs on behalf of one connection outside of
@@ -88,7 +154,7 @@ func (p *Protocol) panicked(key, version int16, cause any) error {
 }
 
 // refused counts and logs a request that closes its connection.
-func (p *Protocol) refused(s *session, r *request, err error) {
+func (p *Protocol) refused(s *session, r *request, clientID string, err error) {
 	switch {
 	case errors.Is(err, errPanicked): // counted already
 	case errors.Is(err, ErrUnsupported):
@@ -100,8 +166,6 @@ func (p *Protocol) refused(s *session, r *request, err error) {
 	if known := s.software.Load(); known != nil {
 		library = known.name + " " + known.version
 	}
-	p.log.limited(func(log *logger, skipped int64) {
-		log.Warn("request refused, closing its connection", "peer", s.conn.RemoteAddr(), "client_id", clip(s.clientID), "software", library,
-			"key", r.key, "version", r.version, "bytes", len(r.body), "error", err, "skipped", skipped)
-	})
+	p.log.Warn("request refused, closing its connection", "peer", s.conn.RemoteAddr(), "client_id", clip(clientID), "software", library,
+		"key", r.key, "version", r.version, "bytes", len(r.body), "error", err)
 }

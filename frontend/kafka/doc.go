@@ -27,5 +27,7 @@
 // memory for them. Produce and Fetch are decoded by hand and grow as bytes prove
 // their counts, up to partitionCountMax. All other bodies are limited to
 // controlBodyBytesMax before kmsg sees them; kmsg in turn checks each count
-// against the bytes that are left.
+// against the bytes that are left. Whatever waits for its turn waits undecoded (waiting.go),
+// and what large requests and their answers hold on the Go heap is bounded for all
+// connections together (memory.go).
 package kafka

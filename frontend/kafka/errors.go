@@ -197,8 +197,6 @@ func (c *call) failed(err error) int16 {
 func (p *Protocol) countError(key, number int16, err error) {
 	p.metrics.Errors[key].Add(1)
 	if number == kerr.UnknownServerError.Code {
-		p.log.limited(func(log *logger, skipped int64) {
-			log.Error("request failed for a reason that Kafka has no code for", "key", key, "error", err, "skipped", skipped)
-		})
+		p.log.Error("request failed for a reason that Kafka has no code for", "key", key, "error", err)
 	}
 }

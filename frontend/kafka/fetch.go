@@ -61,6 +61,10 @@ type fetchCall struct {
 	replicaID     int32
 	refused       error // of the whole request
 	inSession     fetchSession
+	clientID      string
+	undecoded     bool // it waits for its turn in waiting
+	waiting       waiting
+	holding       holding
 	turn          frontend.Turn
 	gate          gate
 
@@ -81,17 +85,22 @@ func newFetchCall() *fetchCall {
 	return c
 }
 
-// receiveFetch decodes a Fetch and takes its turn.
+// receiveFetch takes a Fetch's turn. One that is small and need not wait is decoded before.
 func receiveFetch(s *session, r *request) error {
-	defer r.frame.Release()
 	c := newFetchCall()
-	c.session, c.version, c.correlationID, c.flexible = s, r.version, r.correlationID, r.flexible()
+	c.session, c.version, c.correlationID, c.flexible, c.clientID = s, r.version, r.correlationID, r.flexible(), s.clientID
 	c.fetch = s.protocol.broker.NewFetch()
-	if err := c.decode(r.body); err != nil {
-		c.onWritten()
-		return err
-	}
 	c.fetch.Done = c.done
+	if c.undecoded = len(r.body)*fetchFactor > smallRequestBytes || s.conn.Pending() > 0; c.undecoded {
+		s.waiting.add(&c.waiting, r)
+	} else {
+		err := c.decode(r.body)
+		r.frame.Release()
+		if err != nil {
+			c.onWritten()
+			return err
+		}
+	}
 	c.turn = s.conn.Turn(c.begin)
 	c.onTurn()
 	return nil
@@ -129,6 +138,10 @@ func (c *fetchCall) decode(body []byte) error {
 
 func (c *fetchCall) decodeTopic(b *wire) {
 	span := topicSpan{start: len(c.fetch.Parts)}
+	if len(c.topics) == partitionCountMax { // which may be without partitions
+		b.fail(fmt.Errorf("%w: more than %d topics in a request", frontend.ErrMalformed, partitionCountMax))
+		return
+	}
 	topic, err := c.session.readTopic(b, c.version >= 13, &span)
 	for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
 		if len(c.fetch.Parts) == partitionCountMax {
@@ -204,12 +217,81 @@ func (c *fetchCall) onTurn() {
 	if !c.gate.arrive() {
 		return
 	}
+	if c.undecoded && int64(len(c.waiting.body))*fetchFactor > smallRequestBytes {
+		go c.startLarge() // may wait for memory, and the connection's writer must not
+		return
+	}
+	if !c.decodeWaiting() {
+		return
+	}
+	if c.sessionBytes() > smallRequestBytes {
+		go c.startLarge()
+		return
+	}
 	c.refused = c.openSession()
 	if c.compareEpochs && c.refused == nil {
-		go c.start() // asks the shard first, and the connection's writer must not wait
+		go c.start() // asks the shard first
 		return
 	}
 	c.start()
+}
+
+// startLarge starts a fetch that has to wait for memory first: for what its body names, for
+// what its session has, or for both.
+func (c *fetchCall) startLarge() {
+	memory, ctx := &c.session.protocol.memory, c.session.ctx
+	returned := false
+	defer func() {
+		if !returned {
+			memory.give(&c.holding) // the connection is gone, or will be
+		}
+	}()
+	defer c.session.contain(int16(kmsg.Fetch), c.version)
+	body := int64(len(c.waiting.body)) * fetchFactor // 0 when it is decoded
+	if body > 0 && memory.take(ctx, &c.holding, body) != nil || !c.decodeWaiting() {
+		return
+	}
+	if session := c.sessionBytes(); session > 0 {
+		memory.give(&c.holding) // all at once, or two that hold some could wait for each other
+		if memory.take(ctx, &c.holding, body+session) != nil {
+			return
+		}
+	}
+	c.refused = c.openSession()
+	if memory.crowded() {
+		c.fetch.Wait = 0 // what waits for records holds memory for nothing
+	}
+	returned = true
+	c.start()
+}
+
+// decodeWaiting decodes a request that waited for its turn. False ends the call: the connection is
+// gone, or about to be for what is wrong with the request.
+func (c *fetchCall) decodeWaiting() bool {
+	s := c.session
+	if !c.undecoded {
+		return true
+	}
+	if !s.waiting.take(&c.waiting) {
+		return false
+	}
+	c.undecoded = false
+	defer s.waiting.release(&c.waiting)
+	if err := c.decode(c.waiting.body); err != nil {
+		r := request{requestHeader: requestHeader{key: int16(kmsg.Fetch), version: c.version}, body: c.waiting.body}
+		s.protocol.refused(s, &r, c.clientID, err)
+		s.conn.Close(err)
+		return false
+	}
+	return true
+}
+
+// sessionBytes is what the fetch will hold for what the session has that it goes on with.
+func (c *fetchCall) sessionBytes() int64 {
+	if c.version < 7 || !c.inSession.incremental() {
+		return 0
+	}
+	return c.session.protocol.sessionBytes(c.inSession.id)
 }
 
 func (c *fetchCall) start() {
@@ -233,9 +315,20 @@ func (c *fetchCall) start() {
 	s.fetching.Unlock()
 }
 
-// onDone answers the request. What it appends are some 50 bytes for each
-// partition, so it may run on the shard's thread.
-func (c *fetchCall) onDone(*broker.Fetch) {
+// partsInPlace is how many partitions are answered on the shard's thread at once: some 50 bytes for each.
+// The answer of more is made elsewhere.
+const partsInPlace = 1000
+
+// onDone answers the request.
+func (c *fetchCall) onDone(f *broker.Fetch) {
+	if len(f.Parts) > partsInPlace {
+		go c.answer()
+		return
+	}
+	c.answer()
+}
+
+func (c *fetchCall) answer() {
 	s := c.session
 	defer s.contain(int16(kmsg.Fetch), c.version)
 	s.fetching.Lock()
@@ -251,6 +344,9 @@ func (c *fetchCall) onDone(*broker.Fetch) {
 	}
 	out := newReply(int16(kmsg.Fetch), c.correlationID, c.flexible)
 	c.encode(out)
+	if c.holding.bytes > 0 {
+		s.protocol.memory.answered(&c.holding, s, c.holding.bytes)
+	}
 	out.sendLent(c.turn, c.fetch, c.written)
 }
 
@@ -381,8 +477,12 @@ func appendDivergingEpoch(dst []byte, part *broker.FetchPart) []byte {
 
 // onWritten gives the batches and the call back once the reply needs neither.
 func (c *fetchCall) onWritten() {
+	c.session.protocol.memory.give(&c.holding)
 	c.fetch.Release()
 	clear(c.topics)
+	if cap(c.topics) > topicsPooledMax {
+		c.topics = nil
+	}
 	c.session, c.fetch, c.topics, c.turn, c.refused = nil, nil, c.topics[:0], nil, nil
 	c.compareEpochs = false
 	c.inSession.reset()

@@ -35,6 +35,16 @@ func (p *Protocol) FetchSessions() fetchsession.Status {
 	return p.sessions.cache.Status()
 }
 
+// sessionPartitionBytes is what a partition of a session costs each fetch that goes on with it.
+const sessionPartitionBytes = 384
+
+// sessionBytes is what a fetch that goes on with a session will hold for what that has.
+func (p *Protocol) sessionBytes(id int32) int64 {
+	p.sessions.mu.Lock()
+	defer p.sessions.mu.Unlock()
+	return int64(p.sessions.cache.Partitions(id)) * sessionPartitionBytes
+}
+
 // fetchSession is what one Fetch has to do with sessions.
 type fetchSession struct {
 	id, epoch int32 // as the request has them; id is then the one to answer with
@@ -62,6 +72,9 @@ func (s *fetchSession) incremental() bool {
 func (s *fetchSession) reset() {
 	clear(s.wishes)
 	clear(s.forgotten)
+	if max(cap(s.wishes), cap(s.forgotten), cap(s.slots)) > topicsPooledMax {
+		s.wishes, s.forgotten, s.slots, s.omitted = nil, nil, nil, nil
+	}
 	s.id, s.epoch, s.open, s.expected = 0, fetchSessionEpochFinal, nil, 0
 	s.wishes, s.forgotten, s.slots, s.omitted = s.wishes[:0], s.forgotten[:0], s.slots[:0], s.omitted[:0]
 }

@@ -1,10 +1,6 @@
 package kafka
 
-import (
-	"log/slog"
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // Metrics counts what the sessions of a Protocol did. All fields only grow but
 // Sessions.
@@ -31,43 +27,4 @@ type Metrics struct {
 	SkewedBatches atomic.Int64
 	// Panics counts handlers that hit a fault of ours. Anything above zero is a bug.
 	Panics atomic.Int64
-}
-
-// logIntervalMin is the time between two warnings about peers: who sends
-// garbage must not fill the disk with our complaints.
-const logIntervalMin = time.Second
-
-// clockLogIntervalMin is the time between two warnings about clocks of producers, which are wrong
-// all the time when they are wrong.
-const clockLogIntervalMin = time.Minute
-
-// clientTextBytesMax is how much of a string that a peer chose goes into a log line.
-const clientTextBytesMax = 128
-
-// logger is a slog.Logger with a rate limit for what peers can provoke.
-type logger struct {
-	*slog.Logger
-	interval  time.Duration
-	lastNanos atomic.Int64
-	skipped   atomic.Int64
-}
-
-// limited calls write at most once in interval, with the number of calls
-// skipped since.
-func (l *logger) limited(write func(log *logger, skipped int64)) {
-	now := time.Now().UnixNano()
-	last := l.lastNanos.Load()
-	if now-last < int64(l.interval) || !l.lastNanos.CompareAndSwap(last, now) {
-		l.skipped.Add(1)
-		return
-	}
-	write(l, l.skipped.Swap(0))
-}
-
-// clip shortens text that a peer chose. slog quotes what is not printable.
-func clip(text string) string {
-	if len(text) > clientTextBytesMax {
-		return text[:clientTextBytesMax] + "..."
-	}
-	return text
 }

@@ -101,9 +101,21 @@ func receiveProduce(s *session, r *request) error {
 	return nil
 }
 
+// A topic and a partition with a batch take more bytes than this together; what has no batch
+// has to be accounted for by others that have one, so that a body of so many bytes makes
+// structures of five times as many at most.
+const (
+	produceElementBytesMin = 32
+	produceElementsFree    = 16
+)
+
+// elementsMax is how many topics and partitions a body of so many bytes may have.
+func elementsMax(bodyBytes int) int { return produceElementsFree + bodyBytes/produceElementBytesMin }
+
 // decode reads the request into broker parts; their records slice the frame.
 func (c *produceCall) decode(body []byte) error {
 	b := wire{Reader: kbin.Reader{Src: body}, flexible: c.flexible}
+	elements := elementsMax(len(body))
 	var refused error
 	if c.version < produceVersionMin {
 		refused = fmt.Errorf("%w: Produce version %d, use %d or above", errUnsupportedVersion, c.version, produceVersionMin)
@@ -116,19 +128,32 @@ func (c *produceCall) decode(body []byte) error {
 		refused = fmt.Errorf("%w, not %d", errInvalidRequiredAcks, acks)
 	}
 	for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
-		c.decodeTopic(&b, refused)
+		c.decodeTopic(&b, refused, elements)
 	}
 	b.tags()
 	return b.finish("Produce")
 }
 
-func (c *produceCall) decodeTopic(b *wire, refused error) {
+func (c *produceCall) decodeTopic(b *wire, refused error, elements int) {
+	tooMany := func() bool {
+		if len(c.topics)+len(c.produce.Parts) < elements {
+			return false
+		}
+		b.fail(fmt.Errorf("%w: %d topics and partitions without records in a request", frontend.ErrMalformed, elements))
+		return true
+	}
+	if tooMany() {
+		return
+	}
 	span := topicSpan{start: len(c.produce.Parts)}
 	topic, err := c.session.readTopic(b, c.version >= 13, &span)
 	if refused != nil {
 		err = refused
 	}
 	for count := b.arrayLen(); count > 0 && b.Ok(); count-- {
+		if tooMany() {
+			return
+		}
 		if len(c.produce.Parts) == partitionCountMax {
 			b.fail(fmt.Errorf("%w: more than %d partitions in a request", frontend.ErrMalformed, partitionCountMax))
 			return
@@ -172,8 +197,16 @@ func (c *produceCall) onConsumed() {
 	}
 }
 
-// onDone answers the request.
+// onDone answers the request, on the shard's thread if that takes no time.
 func (c *produceCall) onDone(p *broker.Produce) {
+	if len(p.Parts) > partsInPlace {
+		go c.answer(p)
+		return
+	}
+	c.answer(p)
+}
+
+func (c *produceCall) answer(p *broker.Produce) {
 	defer c.session.contain(int16(kmsg.Produce), c.version)
 	failed := c.countErrors(p)
 	c.noticeSkew(p)
@@ -212,11 +245,8 @@ func (c *produceCall) noticeSkew(p *broker.Produce) {
 		}
 		protocol := c.session.protocol
 		protocol.metrics.SkewedBatches.Add(1)
-		protocol.clockLog.limited(func(log *logger, skipped int64) {
-			log.Warn("records are stamped far from the clock of the broker; they are kept by the time of their append",
-				"topic", part.Topic.Name, "partition", part.Partition, "client_id", clip(c.clientID),
-				"ahead_seconds", part.SkewMillis/1000, "skipped", skipped)
-		})
+		protocol.clockLogger.Warn("records are stamped far from the clock of the broker; they are kept by the time of their append",
+			"topic", part.Topic.Name, "partition", part.Partition, "client_id", clip(c.clientID), "ahead_seconds", part.SkewMillis/1000)
 	}
 }
 

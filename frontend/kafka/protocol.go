@@ -3,10 +3,11 @@ package kafka
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 
 	"ringlog/broker"
 	"ringlog/frontend"
+	"ringlog/internal/ratelog"
 )
 
 // frameBytesMaxDefault is socket.request.max.bytes of Kafka.
@@ -26,6 +27,9 @@ type Options struct {
 	// FetchSessionsMax is max.incremental.fetch.session.cache.slots; FetchSessionsOff makes
 	// none. The default is 1,000.
 	FetchSessionsMax int
+	// RequestMemoryBytes bounds what the large requests of all connections hold on the Go
+	// heap together: decoded bodies, and answers until they are sent. The default is 64 MiB.
+	RequestMemoryBytes int64
 	// Logger gets rate-limited warnings about refused requests and caught
 	// panics. The default discards them.
 	Logger *slog.Logger
@@ -41,15 +45,12 @@ type Protocol struct {
 	frameBytesMax    int
 	autoCreateTopics bool
 	deleteTopics     bool
-	log              logger
-	clockLog         logger
+	log              *ratelog.Logger
+	clockLogger      *ratelog.Logger
 	metrics          Metrics
 	sessions         fetchSessions
-
-	// largeDecode lets one connection at a time decode a body above
-	// largeBodyBytes: kmsg's structs are many times as large as the bytes they
-	// come from, and connections are many.
-	largeDecode sync.Mutex
+	memory           memory
+	copies           atomic.Int64 // bytes of requests that wait as copies
 }
 
 // New returns the protocol.
@@ -63,6 +64,9 @@ func New(o Options) *Protocol {
 	if o.FetchSessionsMax == 0 {
 		o.FetchSessionsMax = fetchSessionsDefault
 	}
+	if o.RequestMemoryBytes == 0 {
+		o.RequestMemoryBytes = requestMemoryDefault
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -71,9 +75,10 @@ func New(o Options) *Protocol {
 		frameBytesMax:    o.FrameBytesMax,
 		autoCreateTopics: o.AutoCreateTopics,
 		deleteTopics:     !o.TopicDeletionDisabled,
-		log:              logger{Logger: o.Logger, interval: logIntervalMin},
-		clockLog:         logger{Logger: o.Logger, interval: clockLogIntervalMin},
+		log:              ratelog.New(o.Logger, ratelog.Interval),
+		clockLogger:      ratelog.New(o.Logger, clockLogInterval),
 		sessions:         newFetchSessions(max(o.FetchSessionsMax, 0)),
+		memory:           memory{limit: o.RequestMemoryBytes},
 	}
 }
 
@@ -89,6 +94,7 @@ func (p *Protocol) Metrics() *Metrics { return &p.metrics }
 // NewSession implements frontend.Protocol.
 func (p *Protocol) NewSession(conn frontend.Conn) frontend.Session {
 	s := &session{protocol: p, conn: conn}
+	s.waiting.copies = &p.copies
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	p.metrics.Sessions.Add(1)
 	return s

@@ -22,6 +22,12 @@ type api struct {
 	hasBytes bool
 	// handle answers all others, in a goroutine of its own.
 	handle func(ctx context.Context, c *call) kmsg.Response
+
+	// answerBytes says what an answer may hold on the heap while it is made, for APIs whose answers
+	// are out of proportion to their requests; see answer_bytes.go.
+	answerBytes func(c *call) int64
+	// waitsForOthers says that a handler may wait for requests of other clients.
+	waitsForOthers bool
 }
 
 // apiKeyLimit bounds the keys that the registry can hold.
@@ -77,6 +83,8 @@ func init() {
 			panic(fmt.Sprintf("kafka: API %s is registered twice", row.key.Name()))
 		}
 		row.flexibleMin = flexibleMin(row.key)
+		row.answerBytes = answerBytes[row.key]
+		row.waitsForOthers = row.key == kmsg.JoinGroup || row.key == kmsg.SyncGroup
 		registry[row.key] = &row
 	}
 }

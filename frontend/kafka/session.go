@@ -22,8 +22,11 @@ const (
 	// collection takes two bytes at least, so no collection holds more than
 	// the 1,000,000 elements to which Kafka 4.4 caps them.
 	controlBodyBytesMax = 2_000_000
-	// largeBodyBytes is from where bodies are decoded one at a time.
-	largeBodyBytes = 64 << 10
+	// decodedFactor is how many bytes of kmsg's structs come of one byte of a body at most: a
+	// field that nobody knows takes three bytes and makes a map.
+	decodedFactor = 128
+	// fetchFactor is the same for a Fetch, whose smallest topic takes four bytes and partition 16.
+	fetchFactor = 24
 	// partitionCountMax bounds the partitions of one Produce or Fetch.
 	partitionCountMax = 200_000
 )
@@ -62,6 +65,8 @@ type session struct {
 
 	// produces keeps produces in order, also when some of them take longer to check.
 	produces broker.Sequence
+	// waiting are the requests that are not decoded yet.
+	waiting waitingRequests
 
 	// fetching is the fetch that is being served, for Closed to cancel: at most one,
 	// because a fetch starts on its turn.
@@ -99,7 +104,7 @@ func (s *session) Receive(frame *buffer.Buffer, data []byte) (err error) {
 			err = s.protocol.panicked(r.key, r.version, cause)
 		}
 		if err != nil {
-			s.protocol.refused(s, r, err)
+			s.protocol.refused(s, r, s.clientID, err)
 		}
 	}()
 	r.requestHeader, r.body, err = parseHeader(data, flexible)
@@ -137,9 +142,19 @@ func (s *session) receiveUnsupported(r *request) error {
 		kmsg.NameForKey(r.key), r.version, r.api.min, r.api.max)
 }
 
-// receiveControl decodes a request by kmsg and queues its handler.
+// receiveControl queues a request's handler. What is small and need not wait is decoded at once,
+// so that a fault in it is found before anything follows.
 func (s *session) receiveControl(r *request) error {
-	body, err := s.protocol.decode(r)
+	if len(r.body) > controlBodyBytesMax {
+		r.frame.Release()
+		return fmt.Errorf("%w: %s request of %d bytes, the limit for all but Produce and Fetch is %d",
+			frontend.ErrMalformed, kmsg.NameForKey(r.key), len(r.body), controlBodyBytesMax)
+	}
+	if len(r.body)*decodedFactor > smallRequestBytes || s.conn.Pending() > 0 {
+		s.start(r, nil, nil)
+		return nil
+	}
+	body, err := decodeBody(r)
 	r.frame.Release()
 	if err != nil {
 		return err
@@ -148,17 +163,9 @@ func (s *session) receiveControl(r *request) error {
 	return nil
 }
 
-// decode reads a body by kmsg. The result holds no reference to the frame: strings are copied, and where there
+// decodeBody reads a body by kmsg. The result holds no reference to the frame: strings are copied, and where there
 // are fields of bytes, which kmsg leaves where they lie, the body is.
-func (p *Protocol) decode(r *request) (kmsg.Request, error) {
-	if len(r.body) > controlBodyBytesMax {
-		return nil, fmt.Errorf("%w: %s request of %d bytes, the limit for all but Produce and Fetch is %d",
-			frontend.ErrMalformed, kmsg.NameForKey(r.key), len(r.body), controlBodyBytesMax)
-	}
-	if len(r.body) > largeBodyBytes {
-		p.largeDecode.Lock()
-		defer p.largeDecode.Unlock()
-	}
+func decodeBody(r *request) (kmsg.Request, error) {
 	body := kmsg.RequestForKey(r.key)
 	body.SetVersion(r.version)
 	from := r.body
@@ -173,7 +180,8 @@ func (p *Protocol) decode(r *request) (kmsg.Request, error) {
 
 // Closed implements frontend.Session.
 func (s *session) Closed(reason error) {
-	s.cancel(reason)
+	s.cancel(fmt.Errorf("%w: %w", context.Canceled, reason)) // what it ends is no fault
+	s.waiting.close()
 	s.fetching.Lock()
 	s.fetching.closed = true
 	if s.fetching.fetch != nil {

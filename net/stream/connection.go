@@ -19,6 +19,9 @@ import (
 var (
 	// ErrIdle is the reason when nothing came for IdleTimeout.
 	ErrIdle = errors.New("stream: idle for too long")
+	// ErrSilent is the reason when a connection never sent a whole frame, for
+	// FirstFrameTimeout or until its place was needed.
+	ErrSilent = errors.New("stream: nothing was ever asked on it")
 	// ErrUnfinishedFrame is the reason when a frame did not arrive within FrameTimeout.
 	ErrUnfinishedFrame = errors.New("stream: frame not finished in time")
 	// ErrSlowReader is the reason when replies could not be written within WriteTimeout.
@@ -79,6 +82,9 @@ type connection struct {
 
 	// progress is what the sweep goroutine watches.
 	progress progress
+
+	// silent is the connection's place among those that never sent a whole frame.
+	silent silentPlace
 }
 
 // heavyParts are what a connection with goroutines has and a light one does

@@ -130,7 +130,7 @@ func (l *Light) Gone(err error) {
 	c := l.connection
 	if l.descriptor == nil {
 		c.listener.options.Metrics.AcceptErrors.Add(1)
-		c.listener.log.warn("cannot serve a connection", "remote", c.remote, "error", err)
+		c.listener.log.Warn("cannot serve a connection", "remote", c.remote, "error", err)
 	}
 	l.leave()
 	c.end(err)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ringlog/internal/ratelog"
 )
 
 // Pauses of the accept loop when the process or the system lacks something to
@@ -23,7 +25,7 @@ type Listener struct {
 	options     Options
 	prefixBytes int
 	socket      *net.TCPListener
-	log         *limitedLog
+	log         *ratelog.Logger
 
 	// stopped is closed when accept and sweep are to end.
 	stopped chan struct{}
@@ -35,6 +37,7 @@ type Listener struct {
 		stopping    bool // no further connection is served
 		connections map[*connection]struct{}
 		byAddress   map[netip.Addr]int
+		silent      silentConnections
 		// connectionsMax and perAddressMax are those of Options until SetLimits.
 		connectionsMax, perAddressMax int
 	}
@@ -61,7 +64,7 @@ func Listen(ctx context.Context, addr string, options Options) (*Listener, error
 		options:     options,
 		prefixBytes: options.Protocol.PrefixBytes(),
 		socket:      socket.(*net.TCPListener),
-		log:         newLimitedLog(options.Logger.With("listener", socket.Addr().String(), "protocol", options.Protocol.Name())),
+		log:         ratelog.New(options.Logger.With("listener", socket.Addr().String(), "protocol", options.Protocol.Name()), ratelog.Interval),
 		stopped:     make(chan struct{}),
 	}
 	l.mu.connections = make(map[*connection]struct{})
@@ -170,7 +173,7 @@ func (l *Listener) accept() {
 			l.options.Metrics.AcceptErrors.Add(1) // the peer left before we came
 		default:
 			l.options.Metrics.AcceptErrors.Add(1)
-			l.log.warn("cannot accept connections", "error", err, "pause", pause)
+			l.log.Warn("cannot accept connections", "error", err, "pause", pause)
 			if !l.sleep(pause) {
 				return
 			}
@@ -196,10 +199,14 @@ func (l *Listener) admit(socket *net.TCPConn) {
 	remote := socket.RemoteAddr()
 	address := socket.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	c := newConnection(l, socket, address)
-	if err := l.register(c); err != nil {
+	evicted, err := l.register(c, time.Now())
+	if evicted != nil {
+		evicted.Close(fmt.Errorf("%w: its place is needed", ErrSilent))
+	}
+	if err != nil {
 		_ = socket.Close()
 		if !errors.Is(err, ErrShutdown) {
-			l.log.warn("connection refused", "remote", remote, "reason", err)
+			l.log.Warn("connection refused", "remote", remote, "reason", err)
 			if l.options.Events.Refused != nil {
 				l.options.Events.Refused(remote, err)
 			}
@@ -222,33 +229,50 @@ func (l *Listener) admit(socket *net.TCPConn) {
 	}()
 }
 
-// register counts c as served, unless a limit forbids it.
-func (l *Listener) register(c *connection) error {
+// reservedShare is the part of the connections that is left to addresses that have few of them, and
+// fewConnections how many those are: one address that takes all it can get, by malice or for
+// want of a pool, keeps nobody else out, operators least of all.
+const (
+	reservedShare  = 16
+	fewConnections = 16
+)
+
+// register counts c as served, unless a limit forbids it. evicted has to make place for it.
+func (l *Listener) register(c *connection, now time.Time) (evicted *connection, err error) {
 	metrics := l.options.Metrics
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	open, ofAddress := len(l.mu.connections), l.mu.byAddress[c.address]
+	most := l.mu.connectionsMax
 	switch {
 	case l.mu.stopping:
-		return ErrShutdown
-	case len(l.mu.connections) >= l.mu.connectionsMax:
-		metrics.ConnectionsRefused.Add(1)
-		return ErrConnectionsMax
-	case l.mu.byAddress[c.address] >= l.mu.perAddressMax:
+		return nil, ErrShutdown
+	case open >= most, open >= most-most/reservedShare && ofAddress >= fewConnections:
+		if ofAddress < l.mu.perAddressMax && open < most+evictedMax {
+			evicted = l.mu.silent.evict(now)
+		}
+		if evicted == nil {
+			metrics.ConnectionsRefused.Add(1)
+			return nil, ErrConnectionsMax
+		}
+	case ofAddress >= l.mu.perAddressMax:
 		metrics.ConnectionsRefusedByAddress.Add(1)
-		return ErrConnectionsPerAddressMax
+		return nil, ErrConnectionsPerAddressMax
 	}
 	l.mu.connections[c] = struct{}{}
 	l.mu.byAddress[c.address]++
+	l.mu.silent.add(c, now)
 	l.serving.Add(1)
 	metrics.ConnectionsAccepted.Add(1)
 	metrics.ConnectionsOpen.Add(1)
-	return nil
+	return evicted, nil
 }
 
 // forget ends the accounting of a connection that is gone.
 func (l *Listener) forget(c *connection) {
 	l.mu.Lock()
 	delete(l.mu.connections, c)
+	l.mu.silent.remove(c)
 	if l.mu.byAddress[c.address]--; l.mu.byAddress[c.address] == 0 {
 		delete(l.mu.byAddress, c.address)
 	}
@@ -256,7 +280,7 @@ func (l *Listener) forget(c *connection) {
 	l.options.Metrics.ConnectionsOpen.Add(-1)
 	reason := c.reason()
 	if l.options.Metrics.countClosed(reason) {
-		l.log.warn("connection closed", "remote", c.RemoteAddr(), "reason", reason)
+		l.log.Warn("connection closed", "remote", c.RemoteAddr(), "reason", reason)
 	} else {
 		l.options.Logger.Debug("connection closed", "remote", c.RemoteAddr(), "reason", reason)
 	}

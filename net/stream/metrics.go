@@ -40,6 +40,9 @@ type Metrics struct {
 
 	// FramesTooLarge and FramesMalformed count connections closed for what came on them.
 	FramesTooLarge, FramesMalformed atomic.Int64
+	// SilentClosed counts connections closed because they never sent a whole frame: after
+	// FirstFrameTimeout, or to make place for others.
+	SilentClosed atomic.Int64
 	// IdleClosed, UnfinishedFramesClosed, SlowReadersClosed and
 	// MemoryTimeoutsClosed count connections closed by the timeout of that name.
 	IdleClosed, UnfinishedFramesClosed, SlowReadersClosed, MemoryTimeoutsClosed atomic.Int64
@@ -55,6 +58,7 @@ func (m *Metrics) countClosed(reason error) (notable bool) {
 		{frontend.ErrFrameTooLarge, &m.FramesTooLarge},
 		{frontend.ErrMalformed, &m.FramesMalformed},
 		{ErrIdle, &m.IdleClosed},
+		{ErrSilent, &m.SilentClosed},
 		{ErrUnfinishedFrame, &m.UnfinishedFramesClosed},
 		{ErrSlowReader, &m.SlowReadersClosed},
 		{ErrMemoryTimeout, &m.MemoryTimeoutsClosed},

@@ -33,7 +33,9 @@ type Options struct {
 	// InFlightRequestsMax bounds the same requests by count. Default 1024.
 	InFlightRequestsMax int
 
-	// ConnectionsMax bounds the open connections. Default 10,000.
+	// ConnectionsMax bounds the open connections. Default 10,000. The last sixteenth of them is
+	// for addresses that have few. When all are in use, a newcomer takes the place of the
+	// one that has been there for longest without ever sending a whole frame.
 	ConnectionsMax int
 	// ConnectionsPerAddressMax bounds those of one remote IP address. Default
 	// ConnectionsMax.
@@ -42,6 +44,9 @@ type Options struct {
 	// IdleTimeout closes a connection on which nothing came and nothing is
 	// pending. Default 10 minutes.
 	IdleTimeout time.Duration
+	// FirstFrameTimeout closes a connection on which nothing ever came: all clients begin to
+	// speak at once. Default 30 s, or IdleTimeout if that is less.
+	FirstFrameTimeout time.Duration
 	// FrameTimeout closes a connection whose frame does not arrive whole, or
 	// does not fill the next step of its allocation, in time. Default 30 s.
 	FrameTimeout time.Duration
@@ -94,6 +99,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.ConnectionsMax, 10_000)
 	setDefault(&o.ConnectionsPerAddressMax, o.ConnectionsMax)
 	setDefault(&o.IdleTimeout, 10*time.Minute)
+	setDefault(&o.FirstFrameTimeout, min(30*time.Second, o.IdleTimeout))
 	setDefault(&o.FrameTimeout, 30*time.Second)
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	setDefault(&o.MemoryTimeout, 5*time.Second)
@@ -144,7 +150,7 @@ func (o *Options) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"IdleTimeout", o.IdleTimeout}, {"FrameTimeout", o.FrameTimeout}, {"WriteTimeout", o.WriteTimeout},
+		{"IdleTimeout", o.IdleTimeout}, {"FirstFrameTimeout", o.FirstFrameTimeout}, {"FrameTimeout", o.FrameTimeout}, {"WriteTimeout", o.WriteTimeout},
 		{"MemoryTimeout", o.MemoryTimeout}, {"LingerTimeout", o.LingerTimeout},
 	} {
 		require(timeout.value > 0, "%s is %v", timeout.name, timeout.value)

@@ -144,6 +144,9 @@ func (r *reader) deliver() error {
 			frame.Retain()
 		}
 		delivered++
+		if !c.progress.spoke.Load() {
+			c.listener.spoke(c)
+		}
 		r.charge = int64(n)
 		err = c.session.Receive(frame, data)
 		r.charge = 0

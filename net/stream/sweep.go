@@ -22,6 +22,7 @@ type progress struct {
 	writes  atomic.Uint64 // odd while a batch is being written; by the writer
 	partial atomic.Bool   // whether part of a frame is there; by the reader
 	stalled atomic.Bool   // whether we are the reason that nothing is read; by the reader
+	spoke   atomic.Bool   // whether a whole frame ever came; by the reader
 
 	// seen is owned by the sweep goroutine.
 	seen struct {
@@ -90,6 +91,8 @@ func (c *connection) overdue(now time.Time) error {
 	}
 	if c.pending.Load() > 0 {
 		p.seen.reads.restart(now)
+	} else if idle > options.FirstFrameTimeout && !p.spoke.Load() && !partial {
+		return fmt.Errorf("%w: %v", ErrSilent, idle)
 	} else if idle > options.IdleTimeout {
 		return fmt.Errorf("%w: %v", ErrIdle, idle)
 	}
@@ -98,7 +101,7 @@ func (c *connection) overdue(now time.Time) error {
 
 // sweep closes overdue connections until the listener stops.
 func (l *Listener) sweep() {
-	shortest := min(l.options.IdleTimeout, l.options.FrameTimeout, l.options.WriteTimeout)
+	shortest := min(l.options.IdleTimeout, l.options.FirstFrameTimeout, l.options.FrameTimeout, l.options.WriteTimeout)
 	every := max(sweepEveryMin, min(sweepEveryMax, shortest/4))
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -60,6 +60,14 @@ func (c *Cache) Status() Status {
 	return Status{Sessions: len(c.sessions), Partitions: c.partitions, Evictions: c.evictions}
 }
 
+// Partitions is the number of partitions of a session, 0 when there is none of that id.
+func (c *Cache) Partitions(id int32) int {
+	if s := c.byID[id]; s != nil {
+		return s.Len()
+	}
+	return 0
+}
+
 // Create makes a session of the partitions of a full fetch, or returns nil when there is no
 // place for it: the client then goes on without. Its id is candidate, which is above 0 and
 // drawn at random, or the next one that is free.
