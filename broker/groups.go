@@ -162,7 +162,7 @@ func (b *Broker) ensureOffsetsTopic(ctx context.Context) (*meta.Topic, error) {
 	}
 	created, err := b.createOffsetsTopic(ctx)
 	if err != nil {
-		b.log.Error("the topic of committed offsets cannot be created", "topic", meta.OffsetsTopic, "error", err)
+		b.limitedLogger.Error("the topic of committed offsets cannot be created", "topic", meta.OffsetsTopic, "error", err)
 		return nil, fmt.Errorf("%w: %w", ErrCoordinatorUnavailable, err)
 	}
 	b.reconciler.settle() // until the coordinators know of it, too

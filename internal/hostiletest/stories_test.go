@@ -149,7 +149,10 @@ func claims(t *testing.T, b target) {
 			}
 		}
 	}
-	if now, _, _ := b.residentBytes(); known && !raceDetector && now-before > 64<<20 {
+	now, _, _ := b.residentBytes()
+	t.Logf("%d claims: %d MiB more are resident", count, (now-before)>>20)
+	const allowanceBytes = heapAllowanceBytes / 2 // one of the claims may have made a topic of fifty partitions
+	if known && !raceDetector && now-before > allowanceBytes {
 		t.Errorf("%d claims have cost %d MiB", count, (now-before)>>20)
 	}
 }
