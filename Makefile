@@ -50,7 +50,7 @@ cut: ## the power of ext4 and xfs, cut under the engine and the real binary; as 
 	$(GO) test ./internal/loopfs -count=1 -v
 	$(GO) test ./internal/cuttest -count=1 -v -run 'Cut|Lying' -args -cuts=$(CUTS)
 	$(GO) test ./internal/cuttest -count=1 -v -run 'Cut' -args -cuts=$(CUTS) -journal=1048576
-	$(GO) test ./internal/killtest -count=1 -v -run 'TestCut|FullDisk' -args -cuts=$(BINARY_CUTS)
+	$(GO) test ./internal/killtest -count=1 -v -run 'TestCut|FullDisk|FailingDisk|ReadOnly' -args -cuts=$(BINARY_CUTS)
 
 accept: tools ## what clients and operators see: kcat, the command line, what broke others, stops and kills
 	$(GO) test -count=1 ./cmd/ringlog ./internal/blackbox ./internal/killtest

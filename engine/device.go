@@ -39,8 +39,7 @@ type deviceWatch struct {
 // deviceGauges is what others may know of it.
 type deviceGauges struct {
 	since atomic.Int64 // when the oldest operation was submitted, on Options.Monotonic; 0 for none
-	slow  atomic.Int64 // 0 or 1
-	times atomic.Int64
+	times atomic.Int64 // that SlowAfter has passed
 }
 
 func (w *deviceWatch) init(s *shard) { w.shard = s }
@@ -92,7 +91,6 @@ func (w *deviceWatch) expire(s *shard) {
 	case age >= SlowAfter:
 		if !w.slow {
 			w.slow = true
-			g.slow.Store(1)
 			g.times.Add(1)
 		}
 		if s.now >= w.say {
@@ -106,7 +104,6 @@ func (w *deviceWatch) expire(s *shard) {
 		}
 	case w.slow:
 		w.slow, w.say = false, 0
-		g.slow.Store(0)
 		s.logger.Info("the disk answers again", "shard", s.number, "directory", s.options.Directory)
 	}
 }
@@ -131,5 +128,8 @@ func (g *deviceGauges) metrics(m *Metrics, now time.Duration) {
 	if since := g.since.Load(); since != 0 {
 		m.OldestOperation = max(now-time.Duration(since), 0)
 	}
-	m.SlowShards, m.SlowTimes = g.slow.Load(), g.times.Load()
+	m.SlowTimes = g.times.Load()
+	if m.OldestOperation >= SlowAfter { // whoever asks knows it, also when the shard itself is held up
+		m.SlowShards = 1
+	}
 }
