@@ -190,16 +190,15 @@ func (s *subscriptions) resolveSets(image *meta.Image) []assign.Topic {
 	return slices.Compact(all)
 }
 
-// match returns the names of the topics that the expression matches as a whole. Topics that brokers
-// write for themselves are matched by no expression, only by their names: a consumer of
-// everything would feed on its own committed offsets.
+// match returns the names of the topics that the expression matches as a whole, internal ones included, as in Kafka: whoever
+// does not want them says so in the expression, or drops them in the client.
 func (r *topicRegex) match(image *meta.Image) []string {
 	var matches []string
 	if r.compiled == nil {
 		return nil
 	}
 	for topic := range image.Topics() {
-		if !topic.Internal && r.compiled.MatchString(topic.Name) {
+		if r.compiled.MatchString(topic.Name) {
 			matches = append(matches, topic.Name)
 		}
 	}
