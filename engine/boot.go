@@ -261,12 +261,13 @@ func (b *boot) readPlacement(j *job) (map[LogID]int, error) {
 	if err == nil {
 		table, err = segment.DecodePlacement(content)
 	}
-	if errors.Is(err, ErrCorrupt) {
-		j.shard.logger.Warn("the placement table is damaged: logs are placed anew, which costs nothing else", "logs", len(b.logs), "error", err)
-		return nil, nil
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case isClosed(err) || errors.Is(err, ErrNewerFormat):
 		return nil, err
+	default: // damaged, or the disk does not give it
+		j.shard.logger.Warn("the placement table cannot be read: logs are placed anew, which costs nothing else", "logs", len(b.logs), "error", err)
+		return nil, nil
 	}
 	stored := make(map[LogID]int, len(table.Logs))
 	for _, placed := range table.Logs {
