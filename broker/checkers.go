@@ -25,9 +25,10 @@ const (
 // queued, and is started by the next.
 //
 // What decompressors take is bounded: a batch is begun in place only while fewer than
-// inPlaceMax are under way, those included that were moved and wait; a checker has at
-// most one more; and blocks of any size (record.CostBlock) are made one at a time, and
-// never in place.
+// inPlaceMax are under way there, so many that were moved keep theirs while they wait, and a
+// checker has at most one more; and blocks of any size (record.CostBlock) are made one at a time, and
+// never in place. What is moved when there are enough begins anew, which costs 64 KiB at most: else a few bombs
+// would keep the small batches of everybody else from being checked in place, and they would wait for them.
 type checkers struct {
 	broker     *Broker
 	most       int
@@ -38,7 +39,8 @@ type checkers struct {
 		sync.Mutex
 		head, tail *Sequence // queued, linked by Sequence.next
 		running    int       // goroutines
-		inPlace    int       // batches whose decompression was begun in place and is not over
+		inPlace    int       // batches that are being decompressed in place
+		moved      int       // batches that were begun in place and wait, or are at a checker, with their decompressor
 	}
 	idle  sync.Cond  // running fell to 0
 	block sync.Mutex // held while a block of any size is made
@@ -65,6 +67,25 @@ func (c *checkers) enter() bool {
 func (c *checkers) leave() {
 	c.mu.Lock()
 	c.mu.inPlace--
+	c.mu.Unlock()
+}
+
+// move says that what was begun in place goes to a checker, and asks whether it may keep its
+// decompressor; arrive says that it is done with.
+func (c *checkers) move() (keep bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.inPlace--
+	if c.mu.moved == c.inPlaceMax {
+		return false
+	}
+	c.mu.moved++
+	return true
+}
+
+func (c *checkers) arrive() {
+	c.mu.Lock()
+	c.mu.moved--
 	c.mu.Unlock()
 }
 

@@ -70,6 +70,7 @@ type Produce struct {
 	at        int
 	inPlace   int64 // bytes that may still be decompressed in place
 	entered   bool  // the validator counts among the checkers' inPlace
+	moved     bool  // or among those moved
 	// recompressed is how many bytes of batches were compressed anew and not given to the engine.
 	recompressed int64
 	next         *Produce
@@ -122,7 +123,7 @@ func (p *Produce) Start() {
 		part.BaseOffset, part.AppendMillis, part.Start = -1, -1, -1
 	}
 	p.now = p.broker.Now()
-	p.at, p.inPlace, p.entered = 0, inPlaceBytesMax, false
+	p.at, p.inPlace, p.entered, p.moved = 0, inPlaceBytesMax, false, false
 	s := p.Sequence
 	switch {
 	case s == nil:
@@ -131,6 +132,7 @@ func (p *Produce) Start() {
 		return
 	case !p.checkInPlace():
 		c := &p.broker.checkers
+		p.move()
 		s.lend(p)
 		c.submit(s)
 		return
@@ -263,6 +265,21 @@ func (p *Produce) leave() {
 	if p.entered {
 		p.entered = false
 		p.broker.checkers.leave()
+	}
+	if p.moved {
+		p.moved = false
+		p.broker.checkers.arrive()
+	}
+}
+
+// move readies p for a checker: it goes on where it is, or begins its batch anew.
+func (p *Produce) move() {
+	if !p.entered {
+		return
+	}
+	p.entered = false
+	if p.moved = p.broker.checkers.move(); !p.moved {
+		p.validator.Close()
 	}
 }
 

@@ -173,6 +173,44 @@ func TestCheckersAreFew(t *testing.T) {
 	stop()
 }
 
+// Large batches of many connections fill the checkers and wait for them. A small compressed one of another connection
+// does not wait behind them: it is checked in place.
+func TestSmallBatchesPassLargeOnes(t *testing.T) {
+	store := newGated()
+	b, _ := brokertest.Start(t, store, brokertest.Options{})
+	brokertest.CreateTopic(t, b, "orders", 1, nil)
+	large, small := compressed(t, record.CodecZstd, 1<<20), compressed(t, record.CodecZstd, 1<<10)
+	var lines []*line
+	sendLarge := func() {
+		for range 15 {
+			one := &line{t: t, b: b}
+			one.send(slices.Clone(large))
+			lines = append(lines, one)
+		}
+	}
+	sendLarge()
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		<-store.reached // every checker is at the gate
+	}
+	sendLarge() // begun in place, and waiting
+	other := &line{t: t, b: b}
+	sent := make(chan struct{})
+	go func() {
+		other.send(small)
+		close(sent)
+	}()
+	select {
+	case <-store.reached:
+	case <-time.After(10 * time.Second):
+		t.Error("a small batch waits behind large ones of others")
+	}
+	close(store.gate)
+	<-sent
+	for _, l := range append(lines, other) {
+		l.offsets()
+	}
+}
+
 // What is refused by a checker is answered like anything else, and holds up nobody.
 func TestWhatACheckerRefusesIsAnsweredInItsTurn(t *testing.T) {
 	b, _ := brokertest.Start(t, brokertest.NewEngine(), brokertest.Options{})

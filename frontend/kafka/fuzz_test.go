@@ -153,12 +153,13 @@ func FuzzConversation(f *testing.F) {
 		sound = append(sound, s.frame(request)...)
 	}
 	f.Add(sound)
+	pool := s.pool
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		if len(stream) > 64<<10 {
 			return
 		}
-		c := newClient(t, s.protocol)
-		c.replies = nil
+		c := &client{t: t, pool: pool, closed: make(chan error, 1)} // nobody reads the answers
+		c.session = s.protocol.NewSession(c)
 		for len(stream) >= lengthBytes {
 			size := int(int32(binary.BigEndian.Uint32(stream)))
 			if _, err := c.session.FrameBytes(stream[:lengthBytes]); err != nil || size > len(stream)-lengthBytes {
