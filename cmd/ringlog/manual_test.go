@@ -87,16 +87,16 @@ func TestExamplesAreUnderstood(t *testing.T) {
 	})
 }
 
-// TestTheManualIsMadeFromTheCommands compares docs/cli.md with what the commands say, and makes
+// TestTheManualIsMadeOfflineFromTheCommands compares docs/cli.md with what the commands say, and makes
 // it anew with -rewrite.
-func TestTheManualIsMadeFromTheCommands(t *testing.T) {
+func TestTheManualIsMadeOfflineFromTheCommands(t *testing.T) {
 	made := manual()
 	kept, err := os.ReadFile(manualPath)
 	if err == nil && string(kept) == made {
 		return
 	}
 	if flag.Lookup("rewrite").Value.String() != "true" {
-		t.Fatalf("docs/cli.md is not what the commands say: go test ./cmd/ringlog -run Manual -rewrite")
+		t.Fatalf("docs/cli.md is not what the commands say: go test ./cmd/ringlog -run Offline -rewrite")
 	}
 	if err := os.WriteFile(manualPath, []byte(made), 0o644); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func manual() string {
 	var page strings.Builder
 	page.WriteString(`# The command line
 
-Made from the commands' own help: ` + "`go test ./cmd/ringlog -run Manual -rewrite`" + `.
+Made from the commands' own help: ` + "`go test ./cmd/ringlog -run Offline -rewrite`" + `.
 
 Every command takes ` + "`--json`" + ` and then prints JSON in place of text: one value, or a line for each
 record, batch or frame where there may be many. Errors go to standard error, with what to do next. Every
