@@ -123,7 +123,7 @@ func TestAGroupThatIsTooLargeIsNotStored(t *testing.T) {
 	s := &story{t: t}
 	s.begin(nil)
 	large := strings.Repeat("x", groupMetadataBytesMax)
-	s.do("join a v=3 protocols=(range:" + large + ")")
+	s.join(storyList{"": {"a"}, "v": {"3"}, "protocols": {"range:" + large}})
 	s.do("pass 3000")
 	s.out.Reset()
 	s.do("sync a assign=(a:p0)")
@@ -142,16 +142,16 @@ func TestMembersThatSayTooMuchAreRefused(t *testing.T) {
 	s.begin(nil)
 	quarter := strings.Repeat("x", memberMetadataBytesMax/4)
 	for _, name := range []string{"a", "b", "c"} {
-		s.do("join " + name + " v=3 protocols=(range:" + quarter + ")")
+		s.join(storyList{"": {name}, "v": {"3"}, "protocols": {"range:" + quarter}})
 	}
 	s.do("pass 12000")
 	s.out.Reset()
-	s.do("join d v=3 protocols=(range:" + quarter + ")")
+	s.join(storyList{"": {"d"}, "v": {"3"}, "protocols": {"range:" + quarter}})
 	if got := s.out.String(); !strings.Contains(got, "d joins: GROUP_MAX_SIZE_REACHED") {
 		t.Errorf("%.300s", got)
 	}
 	s.out.Reset()
-	s.do("join b protocols=(range:" + quarter + ")")
+	s.join(storyList{"": {"b"}, "protocols": {"range:" + quarter}})
 	if got := s.out.String(); !strings.Contains(got, "b joins: b-2, generation 1") {
 		t.Errorf("%.300s", got)
 	}
