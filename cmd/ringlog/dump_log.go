@@ -195,7 +195,7 @@ func (d *dumper) showRecords(output *bufio.Writer, encoder *json.Encoder, label 
 			}
 			continue
 		}
-		printRecord(output, at.Batch, r)
+		printRecord(output, label, at.Batch, r)
 	}
 	if err := reader.Err(); err != nil {
 		return fmt.Errorf("%s at byte %d, the batch of offset %d: %w", at.File, at.Position, at.Batch.BaseOffset(), err)
@@ -208,6 +208,9 @@ func recordToJSON(label string, batch record.Batch, r *record.Record) jsonRecord
 	line := jsonRecord{Topic: label, Offset: &r.Offset, AppendTime: batch.LogAppendTime()}
 	if topic, partition := splitLabel(label); partition >= 0 {
 		line.Topic, line.Partition = topic, new(partition)
+	}
+	if line.Topic == offsetsTopic {
+		line.Says = groupRecord(r.Key, r.Value)
 	}
 	timestamp := time.UnixMilli(r.Timestamp).UTC()
 	line.Timestamp = &timestamp
@@ -222,12 +225,18 @@ func recordToJSON(label string, batch record.Batch, r *record.Record) jsonRecord
 	return line
 }
 
-func printRecord(output *bufio.Writer, batch record.Batch, r *record.Record) {
+func printRecord(output *bufio.Writer, label string, batch record.Batch, r *record.Record) {
 	fmt.Fprintf(output, "%12d  %s", r.Offset, timeText(r.Timestamp))
 	if batch.Control() {
 		kind, ok := r.ControlType()
 		fmt.Fprintf(output, "  control %d (known: %t)\n", kind, ok)
 		return
+	}
+	if topic, _ := splitLabel(label); topic == offsetsTopic {
+		if said := groupRecord(r.Key, r.Value); said != "" {
+			fmt.Fprintf(output, "  %s\n", said)
+			return
+		}
 	}
 	printField(output, "key", r.Key)
 	printField(output, "value", r.Value)

@@ -23,6 +23,8 @@ type jsonRecord struct {
 	Headers     []jsonHeader `json:"headers,omitempty"`
 	Value       *string      `json:"value"`
 	ValueBase64 []byte       `json:"value_base64,omitempty"`
+	// Says is what dump makes of a record of committed offsets; produce ignores it.
+	Says string `json:"says,omitempty"`
 }
 
 type jsonHeader struct {
