@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -38,21 +39,10 @@ func benchmarkCommits(b *testing.B, perRequest int) {
 		asking     = 256 // connections that wait for an answer at a time
 		partitions = 96  // of each group
 	)
-	tail, cold := buffer.NewPool("tail", 64<<20), buffer.NewPool("cold", 16<<20)
-	defer func() { _, _ = tail.Close(), cold.Close() }()
-	directory := b.TempDir()
-	store, err := engine.New(engine.Options{
-		OpenDisk: func() (disk.Disk, error) { return backend.Open(directory, "auto", backend.Options{}) },
-		Tail:     tail, Cold: cold, JournalBytes: 32 << 20,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	on, stop := brokertest.Start(b, store, brokertest.Options{})
+	on, stop := startOnDisk(b, b.TempDir(), brokertest.NewController())
 	defer stop()
-	ctx := context.Background()
 	topic := brokertest.CreateTopic(b, on, "orders", partitions, nil)
-	if _, err := on.FindGroupCoordinator(ctx, "group-0"); err != nil {
+	if _, err := on.FindGroupCoordinator(b.Context(), "group-0"); err != nil {
 		b.Fatal(err)
 	}
 	for n := range offsetsInPlay / partitions {
@@ -78,6 +68,65 @@ func benchmarkCommits(b *testing.B, perRequest int) {
 	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "commits/s")
 	appends := on.GroupMetrics().Appends.Load()
 	b.ReportMetric(float64(on.GroupMetrics().AppendedRecords.Load())/float64(max(appends, 1)), "commits/append")
+}
+
+// BenchmarkLoad starts a broker whose offsets topic has each of the offsets in play ten times, and waits until
+// every group is there again. An op is a start.
+func BenchmarkLoad(b *testing.B) {
+	const partitions = 96
+	directory, controller := b.TempDir(), brokertest.NewController()
+	on, stop := startOnDisk(b, directory, controller)
+	topic := brokertest.CreateTopic(b, on, "orders", partitions, nil)
+	if _, err := on.FindGroupCoordinator(b.Context(), "group-0"); err != nil {
+		b.Fatal(err)
+	}
+	for range 10 {
+		var running sync.WaitGroup
+		for side := range 16 {
+			running.Go(func() {
+				for n := side; n < offsetsInPlay/partitions; n += 16 {
+					commitRange(b, on, topic, n, 0, partitions)
+				}
+			})
+		}
+		running.Wait()
+	}
+	stop()
+	records, took := int64(0), time.Duration(0)
+	for range b.N {
+		on, stop := startOnDisk(b, directory, controller)
+		began := time.Now()
+		again := time.NewTicker(time.Millisecond)
+		for on.GroupMetrics().Loads.Load() < 50 {
+			<-again.C
+		}
+		again.Stop()
+		took += time.Since(began)
+		records += on.GroupMetrics().LoadedRecords.Load()
+		stop()
+	}
+	b.ReportMetric(float64(records)/took.Seconds(), "records/s")
+	b.ReportMetric(took.Seconds()/float64(b.N), "s/load")
+}
+
+// startOnDisk starts a broker on a directory. stop gives everything back.
+func startOnDisk(b *testing.B, directory string, controller *brokertest.Controller) (on *broker.Broker, stop func()) {
+	b.Helper()
+	tail, cold := buffer.NewPool("tail", 64<<20), buffer.NewPool("cold", 16<<20)
+	store, err := engine.New(engine.Options{
+		OpenDisk: func() (disk.Disk, error) { return backend.Open(directory, "auto", backend.Options{}) },
+		Tail:     tail, Cold: cold, JournalBytes: 32 << 20,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	on, end := brokertest.Start(b, store, brokertest.Options{Controller: controller})
+	return on, func() {
+		end()
+		if err := errors.Join(tail.Close(), cold.Close()); err != nil {
+			b.Error(err)
+		}
+	}
 }
 
 // commitRange commits some partitions of the topic for group number n.

@@ -15,6 +15,9 @@ import (
 // groupBatchBytesMax is the size at which records of a step go on in another batch.
 const groupBatchBytesMax = 512 << 10
 
+// groupReadBytes is how much of a partition is read at a time while it is loaded, as a whole and in order.
+const groupReadBytes = 1 << 20
+
 // groupsLog is the offsets topic as the coordinators' runtime sees it: coord.Log.
 type groupsLog struct{ broker *Broker }
 
@@ -56,7 +59,7 @@ func (l groupsLog) Load(ctx context.Context, partition, epoch int32, visit func(
 	}
 	var reader record.Reader
 	defer reader.Close()
-	return l.broker.scan(ctx, log, log.Frontiers().Start, func(batch record.Batch) (bool, error) {
+	return l.broker.scanBy(ctx, log, log.Frontiers().Start, groupReadBytes, func(batch record.Batch) (bool, error) {
 		if batch.Control() {
 			return true, nil
 		}

@@ -138,8 +138,13 @@ func (b *Broker) offsetOfMaxTimestamp(ctx context.Context, log *engine.Log, id e
 // scan reads committed batches from offset on until visit returns false, and a batch
 // is valid during visit only.
 func (b *Broker) scan(ctx context.Context, log *engine.Log, offset int64, visit func(record.Batch) (bool, error)) error {
+	return b.scanBy(ctx, log, offset, timeReadBytes, visit)
+}
+
+// scanBy is scan with the size of its reads.
+func (b *Broker) scanBy(ctx context.Context, log *engine.Log, offset int64, readBytes int, visit func(record.Batch) (bool, error)) error {
 	for {
-		read, err := b.readNow(ctx, log, offset)
+		read, err := b.readNow(ctx, log, offset, readBytes)
 		if err != nil {
 			return err
 		}
@@ -172,11 +177,11 @@ func visitAll(batches [][]byte, offset int64, visit func(record.Batch) (bool, er
 
 // readNow reads some batches without waiting for new ones. The caller releases
 // what it returns.
-func (b *Broker) readNow(ctx context.Context, log *engine.Log, offset int64) (*engine.Read, error) {
+func (b *Broker) readNow(ctx context.Context, log *engine.Log, offset int64, readBytes int) (*engine.Read, error) {
 	done := make(chan struct{})
 	read := &engine.Read{
-		Parts:    []engine.ReadPart{{Log: log, Offset: offset, BytesMax: timeReadBytes}},
-		BytesMax: timeReadBytes,
+		Parts:    []engine.ReadPart{{Log: log, Offset: offset, BytesMax: readBytes}},
+		BytesMax: readBytes,
 		Done:     func(*engine.Read) { close(done) },
 	}
 	b.engine.Read(read)
