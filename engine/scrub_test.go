@@ -7,6 +7,7 @@ import (
 
 	"ringlog/engine/disk"
 	"ringlog/engine/disk/crash"
+	"ringlog/engine/plan"
 	"ringlog/engine/segment"
 	"ringlog/record"
 )
@@ -128,6 +129,23 @@ func TestScrubKeepsItsRate(t *testing.T) {
 	}
 	if m := r.step.Metrics(); m.ScrubBytes < 128<<10 || m.ScrubPasses != 0 {
 		t.Fatalf("%d bytes in 4 s, %d passes", m.ScrubBytes, m.ScrubPasses)
+	}
+	r.close()
+}
+
+// While somebody waits for memory, or for the disk, it reads a piece a second and no more; then it goes on.
+func TestScrubStepsBack(t *testing.T) {
+	r, _, _ := restedRig(t, 400, scrubbing(4<<20))
+	q := &r.step.shards[0].reads.cold
+	q.hungry = append(q.hungry, new(job)) // a reader that waits
+	r.pass(scrubFirst + 1500*time.Millisecond)
+	if m := r.step.Metrics(); m.ScrubBytes > 2*plan.PieceBytes || m.ScrubPasses != 0 {
+		t.Fatalf("beside a reader that waits: %d bytes, %d passes", m.ScrubBytes, m.ScrubPasses)
+	}
+	q.hungry = q.hungry[:0]
+	r.pass(5 * time.Second)
+	if m := r.step.Metrics(); m.ScrubPasses != 1 {
+		t.Fatalf("afterwards: %d bytes, %d passes", m.ScrubBytes, m.ScrubPasses)
 	}
 	r.close()
 }

@@ -7,8 +7,12 @@ import (
 	"ringlog/engine/plan"
 )
 
-// trimRetry is how long a trim that failed waits before the next one.
-const trimRetry = time.Second
+const (
+	// trimRetry is how long a trim that failed waits before the next one.
+	trimRetry = time.Second
+	// trimRepeat is how often it is said again that trims fail.
+	trimRepeat = time.Minute
+)
 
 // trimmer makes room in the journal (rule 8): it sees that segments have what the
 // oldest frames hold, flushes them all at once, records that in the checkpoint, and only
@@ -18,6 +22,7 @@ const trimRetry = time.Second
 type trimmer struct {
 	running  bool
 	notUntil time.Duration // after a failure
+	sayFrom  time.Duration // when a failure may be said again
 	age      timer
 }
 
@@ -53,7 +58,10 @@ func (s *shard) trimTo(position uint64) {
 		if err != nil && !isClosed(err) && s.err == nil {
 			q.trim.notUntil = s.now + trimRetry
 			s.timers.set(&q.trim.age, q.trim.notUntil, &q.trim)
-			s.logger.Error("the journal cannot be trimmed: when it is full appends are refused for as long as space is missing", "shard", s.number, "error", err)
+			if s.now >= q.trim.sayFrom {
+				q.trim.sayFrom = s.now + trimRepeat
+				s.logger.Error("the journal cannot be trimmed: when it is full appends are refused for as long as space is missing", "shard", s.number, "error", err)
+			}
 			s.shortOf(err)
 			return
 		}
