@@ -124,13 +124,20 @@ func (m *Machine) upgrade(c call, g *group) (*consumerGroup, error) {
 	}
 	upgraded := newConsumerGroup(m, g)
 	upgraded.epoch, upgraded.assignmentEpoch = classic.generation, classic.generation
-	for _, member := range classic.members {
-		if reason := upgraded.addUpgraded(classic, member); reason != "" {
+	owned := make([]assign.Partitions, len(classic.members))
+	for n, member := range classic.members {
+		var reason string
+		if owned[n], reason = upgraded.addUpgraded(classic, member); reason != "" {
 			return refuse(reason)
 		}
 	}
+	for n, member := range classic.members {
+		upgraded.holdUpgraded(upgraded.members[member.id], owned[n])
+	}
 	classic.dissolve(c)
-	upgraded.metadataHash = upgraded.subscriptions.resolve(m.image, false, func(*topicRegex) {})
+	// The hash is none that subscriptions come to, so that the epoch rises with this very heartbeat: who waited for a
+	// leader's assignment has none, even when the member that joins subscribes to nothing.
+	upgraded.metadataHash = 0
 	g.classic, g.consumer = nil, upgraded
 	for _, member := range upgraded.order {
 		m.timers.arm(&member.session, c.nowMillis+upgraded.sessionTimeoutMillis(member))
@@ -139,13 +146,13 @@ func (m *Machine) upgrade(c call, g *group) (*consumerGroup, error) {
 	return upgraded, nil
 }
 
-// addUpgraded adds a member of a classic group as it stands, or says why it cannot be. What it
-// was assigned is its own; without an assignment, in the middle of a rebalance, what it says it owns is.
-func (g *consumerGroup) addUpgraded(classic *classicGroup, from *classicMember) (reason string) {
+// addUpgraded adds a member of a classic group with what it was assigned, or says why it cannot. It returns what the member
+// said it owns when it joined.
+func (g *consumerGroup) addUpgraded(classic *classicGroup, from *classicMember) (owned assign.Partitions, reason string) {
 	image := g.machine.image
 	protocols := from.protocols
 	if len(protocols) == 0 {
-		return "a member has no protocol"
+		return nil, "a member has no protocol"
 	}
 	data := protocols[0].Metadata
 	if chosen := from.metadata(classic.protocol); chosen != nil {
@@ -153,25 +160,21 @@ func (g *consumerGroup) addUpgraded(classic *classicGroup, from *classicMember) 
 	}
 	metadata, err := readConsumerMetadata(data)
 	if err != nil {
-		return "the metadata of member " + from.id + " cannot be read"
+		return nil, "the metadata of member " + from.id + " cannot be read"
 	}
-	owned := metadata.owned(image)
+	var assigned []assign.TopicPartitions
 	if len(from.assignment) > 0 {
 		var assignment kmsg.ConsumerMemberAssignment
 		if err := assignment.ReadFrom(from.assignment); err != nil {
-			return "the assignment of member " + from.id + " cannot be read"
+			return nil, "the assignment of member " + from.id + " cannot be read"
 		}
 		if len(assignment.UserData) > 0 {
-			return "its assignor keeps data of its own, which would be lost"
+			return nil, "its assignor keeps data of its own, which would be lost"
 		}
-		var assigned []assign.TopicPartitions
 		for _, of := range assignment.Topics {
 			assigned = appendNamed(assigned, image, of.Topic, of.Partitions)
 		}
-		owned = assign.NewPartitions(assigned)
 	}
-	// An assignor of the clients may have given a partition to two members. Here nobody does.
-	owned = owned.Filter(func(topic meta.TopicID, partition int32) bool { return g.owner(topic, partition) == nil })
 	member := g.add(from.id)
 	join := &Join{ClientID: from.clientID, ClientHost: from.clientHost, SessionTimeoutMillis: from.sessionTimeoutMillis,
 		RebalanceTimeoutMillis: from.rebalanceTimeoutMillis, Protocols: protocols}
@@ -180,9 +183,19 @@ func (g *consumerGroup) addUpgraded(classic *classicGroup, from *classicMember) 
 	}
 	g.setSubscription(member, metadata.subscribed(&member.subscription, join))
 	member.stored = true
-	member.target = owned
-	g.move(member, position{epoch: classic.generation, previous: classic.generation, assigned: owned})
-	return ""
+	g.move(member, position{epoch: classic.generation, previous: classic.generation})
+	g.holdUpgraded(member, assign.NewPartitions(assigned))
+	return metadata.owned(image), ""
+}
+
+// holdUpgraded has a member of a classic group hold partitions that nobody holds yet: assignors of clients may have given one
+// to two members. First come assignments, then what members said they own: one that has not asked for its
+// assignment yet still has that, whatever its assignment is.
+func (g *consumerGroup) holdUpgraded(member *consumerMember, partitions assign.Partitions) {
+	to := member.position
+	to.assigned = to.assigned.Union(partitions.Filter(func(topic meta.TopicID, partition int32) bool { return g.owner(topic, partition) == nil }))
+	member.target = to.assigned
+	g.move(member, to)
 }
 
 // storeAll stores a group of which nothing is stored yet.
@@ -247,11 +260,12 @@ func (g *consumerGroup) maybeDowngrade(c call, leaving []*consumerMember) bool {
 	return true
 }
 
-// downgraded returns a member as the classic group has it: what it owns is its assignment.
+// downgraded returns a member as the classic group has it. Its assignment is what it holds, with what it was to give up: it
+// may still have that, and a group that is upgraded again at once must not take it for free.
 func (g *consumerGroup) downgraded(classic *classicGroup, from *consumerMember) *classicMember {
 	member := classic.newMember(from.id, from.instance)
 	member.take(&Join{ClientID: from.clientID, ClientHost: from.clientHost, SessionTimeoutMillis: from.classic.sessionTimeoutMillis,
 		RebalanceTimeoutMillis: from.rebalanceTimeoutMillis, Protocols: from.classic.protocols})
-	member.assignment = g.classicAssignment(from)
+	member.assignment = encodeConsumerAssignment(g.machine.image, from.classic.protocols[0].Metadata, from.position.assigned.Union(from.position.revoking))
 	return member
 }
