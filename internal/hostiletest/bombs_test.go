@@ -142,7 +142,9 @@ func bombs(t *testing.T, b target) {
 	_, peak, _ := b.residentBytes()
 	stored := int64(b.Metric(tailInUse) - storedBefore) // in the tail, as they came
 	t.Logf("%d bombs of %d kinds: %d MiB at most over what it was, %d MiB of which are batches in the tail", clients*len(all), len(all), (peak-before)>>20, stored>>20)
-	const allowanceBytes = heapAllowanceBytes
+	// Some 70 MiB of decompressors and blocks are in use at a time, and the collector lets as much garbage come
+	// as there is in use before it looks.
+	const allowanceBytes = 256 << 20
 	if known && !raceDetector && peak-before-stored > allowanceBytes {
 		t.Errorf("the bombs took %d MiB, more than %d", (peak-before-stored)>>20, allowanceBytes>>20)
 	}
