@@ -1,7 +1,9 @@
 package ringlogtest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +39,9 @@ func Binary(t testing.TB) string {
 }
 
 func build() {
+	if binary.err = noteSources(); binary.err != nil {
+		return
+	}
 	binary.directory, binary.err = os.MkdirTemp("", "ringlog-binary-")
 	if binary.err != nil {
 		return
@@ -50,4 +55,33 @@ func build() {
 	if err != nil {
 		binary.err = fmt.Errorf("building the program under test: %w\n%s", err, output)
 	}
+}
+
+// noteSources lists every directory of the module. `go test` keeps note of what a test
+// opens; of a binary that a test has built it sees nothing, and would go on
+// to show the result of one that was built from other sources.
+func noteSources() error {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		}
+		above := filepath.Dir(root)
+		if above == root {
+			return errors.New("ringlogtest: there is no go.mod above the package under test")
+		}
+		root = above
+	}
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+			return nil
+		}
+		if err == nil && entry.IsDir() && path != root && (entry.Name()[0] == '.' || entry.Name() == "bin") {
+			return fs.SkipDir
+		}
+		return err
+	})
 }
