@@ -71,7 +71,7 @@ soak: build ## ROUNDS times kills and power cuts, each from a new seed, STORM_FR
 	  $(GO) test ./internal/killtest -count=1 -run 'TestKill|TestCut' -timeout=60m -args -kills=$(KILLS) -cuts=$(CUTS) || exit 1; \
 	done
 	$(GO) test ./internal/hostiletest -count=1 -v -timeout=60m -run TestStorm -args -frames=$(STORM_FRAMES) -seed=$$(date +%s)
-	$(GO) test ./engine/crashtest -count=1 -v -timeout=0 -run '^(TestEveryPair|TestRandom|TestCrashes|TestFlipped|TestScripts)' \
+	$(GO) test ./engine/crashtest -count=1 -v -timeout=0 -run '^(TestEveryPair|TestRandom|TestCrashes|TestFlipped|TestScripts|TestCompaction)' \
 	  -args -crash.first=$$(date +%s) -crash.seeds=$(SEEDS) -crash.exhaustive=16
 	[ "$$(id -u)" != 0 ] || RINGLOG_SOAK=1 $(GO) test ./engine/disk/backend -count=1 # needs xfsprogs, e2fsprogs
 

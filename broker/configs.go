@@ -26,6 +26,12 @@ func logConfig(c *meta.TopicConfig) engine.LogConfig {
 		FlushMillis:        c.FlushMillis,
 		FileDeleteMillis:   oneForZero(c.FileDeleteMillis),
 		Delete:             c.Delete,
+
+		Compact:                c.Compact,
+		DirtyRatioMin:          max(c.DirtyRatioMin, math.SmallestNonzeroFloat64),
+		CompactionLagMinMillis: c.CompactionLagMinMillis,
+		CompactionLagMaxMillis: c.CompactionLagMaxMillis,
+		TombstoneMillis:        oneForZero(c.TombstoneMillis),
 	}
 }
 

@@ -227,6 +227,7 @@ func (p *Produce) validate(part *ProducePart, inPlace bool) (done bool, err erro
 			LogAppendTime:            config.LogAppendTime,
 			TimestampBeforeMaxMillis: config.TimestampBeforeMaxMillis,
 			TimestampAfterMaxMillis:  config.TimestampAfterMaxMillis,
+			KeysRequired:             config.Compact,
 			ZstdRefused:              p.ZstdRefused,
 		}
 		if err := v.Start(part.Records, &rules); err != nil {

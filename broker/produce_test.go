@@ -251,3 +251,25 @@ func TestAPanicOfACheckerIsAnswered(t *testing.T) {
 		t.Errorf("the next one: %v", l.answers[1].Parts[0].Err)
 	}
 }
+
+// A topic that keeps the newest record of each key takes none without one, and says which have none.
+func TestCompactedTopicsAskForKeys(t *testing.T) {
+	b, _ := brokertest.Start(t, brokertest.NewEngine(), brokertest.Options{})
+	brokertest.CreateTopic(t, b, "orders", 1, map[string]string{"cleanup.policy": "compact,delete"})
+	var builder record.Builder
+	builder.Reset(record.BuilderOptions{})
+	for _, key := range [][]byte{[]byte("a"), nil, []byte("b"), nil} {
+		builder.Append(time.Now().UnixMilli(), key, nil)
+	}
+	built, err := builder.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{t: t, b: b}
+	p := l.send(slices.Clone(built))
+	l.group.Wait()
+	var invalid *record.InvalidError
+	if !errors.As(p.Parts[0].Err, &invalid) || !errors.Is(p.Parts[0].Err, record.ErrKeyMissing) || len(invalid.Records) != 2 || invalid.Records[0].Index != 1 || invalid.Records[1].Index != 3 {
+		t.Errorf("%v", p.Parts[0].Err)
+	}
+}

@@ -53,7 +53,7 @@ func KindOf(fsys fs.FS, name string) (Kind, error) {
 	if _, stored := segment.KindOf(head[:n]); stored {
 		return StoredFile, nil
 	}
-	if _, suffix, ok := segment.ParseName(base); ok && suffix == segment.LogSuffix || segment.IsPrepared(base) {
+	if _, _, suffix, ok := segment.ParsePassName(base); ok && suffix == segment.LogSuffix || segment.IsPrepared(base) {
 		return SegmentFile, nil
 	}
 	if _, _, err := record.Next(head[:n]); err == nil || errors.Is(err, record.ErrShort) && n == len(head) {
@@ -117,7 +117,7 @@ func Stored(fsys fs.FS, name string) (kind segment.Kind, content any, data []byt
 
 // indexOf reads an index file together with its other half, which has to lie beside it.
 func (s *Store) indexOf(name string, kind segment.Kind, data []byte) (*segment.Index, error) {
-	base, _, ok := segment.ParseName(path.Base(name))
+	base, pass, _, ok := segment.ParsePassName(path.Base(name))
 	if !ok {
 		return nil, fmt.Errorf("dump: the name of an index is its segment's first offset: %s", name)
 	}
@@ -125,7 +125,7 @@ func (s *Store) indexOf(name string, kind segment.Kind, data []byte) (*segment.I
 	if kind == segment.KindTimeIndex {
 		other = segment.IndexSuffix
 	}
-	half, err := s.readFile(path.Join(path.Dir(name), segment.FileName(base, other)))
+	half, err := s.readFile(path.Join(path.Dir(name), segment.PassName(base, pass, other)))
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type Log struct {
 
 // fileName is the path of one of a segment's files, from the store's root.
 func (l *Log) fileName(s *segment.Summary, suffix string) string {
-	return path.Join(l.ID.String(), segment.FileName(s.BaseOffset, suffix))
+	return path.Join(l.ID.String(), s.Name(suffix))
 }
 
 // segmentName is the path of the segment itself.

@@ -417,7 +417,7 @@ func (c *logCheck) others() {
 	slices.Sort(names)
 	var snapshots []int64
 	for _, name := range names {
-		offset, suffix, ok := segment.ParseName(name)
+		offset, _, suffix, ok := segment.ParsePassName(name)
 		where := path.Join(c.log.ID.String(), name)
 		switch {
 		case ok && suffix == segment.SnapshotSuffix:

@@ -20,6 +20,7 @@ type aloneReplica struct {
 	replayed      int    // batches seen by Replay since the start
 	restored      int64  // count that Restore brought, -1 for none
 	failed        error
+	remembered    []int64          // what compaction must keep
 	truncated     func(next int64) // told of each EventTruncated, if not nil
 }
 
@@ -45,6 +46,8 @@ func (r *aloneReplica) Restore(snapshot []byte) error {
 func (r *aloneReplica) AppendSnapshot(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(dst, r.batches)
 }
+
+func (r *aloneReplica) Remembered(int64, []int64) []int64 { return r.remembered }
 
 func (r *aloneReplica) Replay(record.Batch) {
 	r.batches++

@@ -62,6 +62,12 @@ type LogConfig struct {
 	FlushMillis        int64 // flush.ms: bounds how long a relaxed topic stays unflushed; 0 is never by time
 	FileDeleteMillis   int64 // file.delete.delay.ms
 	Delete             bool  // cleanup.policy contains delete
+
+	Compact                bool    // cleanup.policy contains compact
+	DirtyRatioMin          float64 // min.cleanable.dirty.ratio
+	CompactionLagMinMillis int64   // min.compaction.lag.ms; 0 is none
+	CompactionLagMaxMillis int64   // max.compaction.lag.ms
+	TombstoneMillis        int64   // delete.retention.ms
 }
 
 // LogSpec describes a log to open or create.
@@ -116,6 +122,16 @@ type Options struct {
 	CheckpointInterval time.Duration
 	// RetentionInterval is log.retention.check.interval.ms; 0 is 5 min.
 	RetentionInterval time.Duration
+	// CleanInterval is log.cleaner.backoff.ms: how often logs are looked at that may have something to
+	// compact; 0 is 15 s.
+	CleanInterval time.Duration
+	// CleanKeyBytes is log.cleaner.dedupe.buffer.size: the memory, all shards together, for the keys of the
+	// part that is compacted in one pass, about 22 bytes each; 0 is 128 MiB. It is taken while there is
+	// a pass, and as much of it as the pass may need.
+	CleanKeyBytes int64
+	// CleanBytesPerSecond is log.cleaner.io.max.bytes.per.second: what compaction reads and writes at
+	// most, all shards together; 0 is no limit.
+	CleanBytesPerSecond int64
 	// NowMillis is wall-clock time in Unix milliseconds; nil is the system's.
 	NowMillis func() int64
 	// Monotonic is a clock that never steps back; nil is the system's.
@@ -212,6 +228,10 @@ type LogStatus struct {
 	Bytes     int64 // of all segments, without prepared space
 	Segments  []SegmentStatus
 	Err       error // why it is poisoned, or nil
+
+	// Of a compacted log:
+	Cleaned     int64 // no key has two records below it
+	Uncleanable error // why it could not be compacted the last time; it is tried again
 }
 
 // SegmentStatus is one segment of a LogStatus.
@@ -219,7 +239,8 @@ type SegmentStatus struct {
 	BaseOffset   int64
 	NextOffset   int64
 	Bytes        int64
-	MaxTimestamp int64 // Unix milliseconds, -1 when empty
+	MaxTimestamp int64  // Unix milliseconds, -1 when empty
+	Pass         uint32 // how often compaction wrote it anew
 }
 
 // API is the whole surface of an Engine, written down so that the layers above

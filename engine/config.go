@@ -16,9 +16,13 @@ const (
 	defaultRetentionMillis    = 7 * 24 * 3600 * 1000
 	defaultIndexIntervalBytes = 4096
 	defaultFileDeleteMillis   = 60_000
+	defaultDirtyRatioMin      = 0.5
+	defaultTombstoneMillis    = 24 * 3600 * 1000
 
 	defaultCheckpointInterval = 5 * time.Second
 	defaultRetentionInterval  = 5 * time.Minute
+	defaultCleanInterval      = 15 * time.Second
+	defaultCleanKeyBytes      = 128 << 20
 	defaultFilesOpenMax       = 4096
 	filesOpenMin              = 16
 	defaultScrubInterval      = 7 * 24 * time.Hour
@@ -61,6 +65,18 @@ func (c LogConfig) withDefaults() LogConfig {
 	if c.FileDeleteMillis <= 0 {
 		c.FileDeleteMillis = defaultFileDeleteMillis
 	}
+	if c.DirtyRatioMin == 0 {
+		c.DirtyRatioMin = defaultDirtyRatioMin
+	}
+	if c.CompactionLagMaxMillis <= 0 {
+		c.CompactionLagMaxMillis = math.MaxInt64
+	}
+	if c.TombstoneMillis == 0 {
+		c.TombstoneMillis = defaultTombstoneMillis
+	}
+	if c.Compact { // what is not in a sealed segment is not compacted
+		c.SegmentMillis = min(c.SegmentMillis, c.CompactionLagMaxMillis)
+	}
 	return c
 }
 
@@ -79,6 +95,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ScrubInterval <= 0 {
 		o.ScrubInterval = defaultScrubInterval
+	}
+	if o.CleanInterval <= 0 {
+		o.CleanInterval = defaultCleanInterval
+	}
+	if o.CleanKeyBytes <= 0 {
+		o.CleanKeyBytes = defaultCleanKeyBytes
 	}
 	if o.Shards <= 0 {
 		o.Shards = 1

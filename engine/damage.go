@@ -11,8 +11,8 @@ import (
 
 // errMisplaced is the reason for batches that are whole and not at the offset
 // where the one before ends. The base offset lies outside of the checksum, so
-// that leaders can set it: only its neighbours vouch for it. (A compacted log will have
-// gaps, and need another witness.)
+// that leaders can set it: only its neighbours vouch for it, in a compacted log too
+// (package compact leaves no gaps).
 var errMisplaced = errors.New("a batch is not at the offset where the one before it ends")
 
 // errOtherEpoch is the reason for batches whose leader epoch, which lies outside
@@ -239,7 +239,7 @@ func (l *Log) confirmed(j *job, f *segmentFile, c *chain) {
 // storeIndex writes a rebuilt index. When that fails, only the next reader's time is lost.
 func (l *Log) storeIndex(j *job, f *segmentFile, x *segment.Index) {
 	index, timeIndex := x.Encode()
-	if err := l.writeIndex(j, f.BaseOffset, index, timeIndex); err != nil && !isClosed(err) {
+	if err := l.writeIndex(j, f, index, timeIndex); err != nil && !isClosed(err) {
 		l.shard.logger.Warn("a rebuilt index cannot be stored", "log", l.label, "segment", f.BaseOffset, "error", err)
 	}
 }

@@ -96,6 +96,9 @@ func (l *Log) epochEnd(epoch int32) (largest int32, end int64) {
 func (l *Log) configure(config LogConfig) {
 	was := l.config
 	l.config, l.space.lookAt = config.withDefaults(), 0
+	if l.config.Compact {
+		l.shard.cleaner.arm()
+	}
 	if l.failed != nil || was.relaxed() == l.config.relaxed() {
 		return
 	}
@@ -108,12 +111,15 @@ func (l *Log) configure(config LogConfig) {
 
 // status describes the log.
 func (l *Log) status() LogStatus {
-	status := LogStatus{ID: l.id, Label: l.label, Frontiers: l.frontiers(), Epoch: l.lastEpoch(), Err: l.failed}
+	status := LogStatus{
+		ID: l.id, Label: l.label, Frontiers: l.frontiers(), Epoch: l.lastEpoch(), Err: l.failed,
+		Cleaned: l.cleaning.cleaned, Uncleanable: l.cleaning.failed,
+	}
 	if status.Err == nil && len(l.damages) > 0 {
 		status.Err = l.damages[0].err
 	}
 	for _, f := range l.segments {
-		summary := SegmentStatus{BaseOffset: f.BaseOffset, NextOffset: f.NextOffset, Bytes: f.Bytes, MaxTimestamp: f.MaxTimestamp}
+		summary := SegmentStatus{BaseOffset: f.BaseOffset, NextOffset: f.NextOffset, Bytes: f.Bytes, MaxTimestamp: f.MaxTimestamp, Pass: f.Pass}
 		if f == l.active && f.index != nil {
 			summary.MaxTimestamp = f.index.MaxTimestamp
 		}

@@ -41,6 +41,9 @@ type faults struct {
 	checkpointAhead       bool // rule 9: the checkpoint records more than what is durable
 	keepSideState         bool // rule 12: a truncation leaves the replica what it knew of batches that are gone
 	moveUnflushed         bool // rule 17: a log changes its shard before all of it is flushed to its segments
+	swapBeforeManifest    bool // rule 8: segments that compaction replaced are gone before the manifest has the new one
+	swapUnflushed         bool // rule 6: the manifest names a compacted segment that is not flushed
+	forgetProducers       bool // rule 12: compaction drops sequence numbers that a replay needs
 }
 
 // Breaking returns options under which an engine does not keep a rule.
@@ -88,5 +91,8 @@ func (f *faults) of(r rule.Rule) *bool {
 		rule.ForgetSpill:           &f.forgetSpill,
 		rule.ClaimFlushed:          &f.claimFlushed,
 		rule.CheckpointAhead:       &f.checkpointAhead,
+		rule.SwapBeforeManifest:    &f.swapBeforeManifest,
+		rule.SwapUnflushed:         &f.swapUnflushed,
+		rule.ForgetProducers:       &f.forgetProducers,
 	}[r]
 }

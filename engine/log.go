@@ -32,12 +32,13 @@ type Log struct {
 	replica        Replica
 	gen            uint64 // raised by every truncation
 	epochs         []segment.Epoch
-	epochLead      int32    // the highest epoch given by Lead since the log was opened; -1 before
-	failed         error    // why it is poisoned, or nil; the first error stays
-	closed         error    // why it is closed, or nil
-	sealed         error    // why it takes no more appends while it closes, or nil
-	settled        bool     // nothing will be written any more: the checkpoint may say so
-	retaining      bool     // a retention job runs
+	epochLead      int32 // the highest epoch given by Lead since the log was opened; -1 before
+	failed         error // why it is poisoned, or nil; the first error stays
+	closed         error // why it is closed, or nil
+	sealed         error // why it takes no more appends while it closes, or nil
+	settled        bool  // nothing will be written any more: the checkpoint may say so
+	retaining      bool  // a retention job runs
+	cleaning       logCleaning
 	fence          error    // why recovery fenced the log, or nil
 	damages        []damage // ranges that were found corrupt; readers of others go on
 	damagesCounted int64    // of them in counters.damages

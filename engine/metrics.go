@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -46,6 +47,12 @@ type counters struct {
 	dirtyBytes                         atomic.Int64
 	spills                             atomic.Int64
 	spaceRefusals                      atomic.Int64
+	cleans, cleanFailures, cleanNanos  atomic.Int64
+	cleanReadBytes, cleanWriteBytes    atomic.Int64
+	cleanDropped, segmentsCleaned      atomic.Int64
+	compactedLogs, uncleanable         atomic.Int64
+	cleanOverdue                       atomic.Int64  // milliseconds
+	dirtyRatio                         atomic.Uint64 // a float64
 	space                              diskGauges
 	shardPoisoned                      atomic.Int64 // 0 or 1
 	journal                            journalGauges
@@ -165,6 +172,19 @@ type Metrics struct {
 	SlowShards      int64         // whose device has not answered for SlowAfter
 	SlowTimes       int64         // total times that it has not
 
+	// Compaction. The last four are as of the last look, every Options.CleanInterval.
+	Cleans          int64         // total passes that ended well
+	CleanFailures   int64         // total passes that failed
+	CleanTime       time.Duration // total
+	CleanReadBytes  int64         // total, whole blocks; of the part of the log that was dirty twice
+	CleanWriteBytes int64         // total, whole blocks
+	CleanDropped    int64         // total records
+	SegmentsCleaned int64         // total segments that were replaced
+	CompactedLogs   int64         // whose cleanup.policy has compact
+	Uncleanable     int64         // of them, whose last pass failed
+	DirtyRatioMax   float64       // the largest dirty share of one of them
+	CleanOverdue    time.Duration // for how long the oldest record has waited beyond max.compaction.lag.ms
+
 	SpaceRefusals int64 // total appends that were refused with ErrNoSpace
 	// The disk, where Options.FreeBytesMin asks for something of it; else 0.
 	DiskBytes     int64 // size of its file system
@@ -247,6 +267,7 @@ func (c *counters) metrics(now time.Duration) Metrics {
 		DiskBytes: c.space.total.Load(), DiskFreeBytes: c.space.free.Load(), DiskFreeMin: c.space.min.Load(), DiskLow: c.space.low.Load(),
 		BackBytes: c.backBytes.Load(), PreparedBytes: c.preparedBytes.Load(), OtherBytes: c.otherBytes.Load(),
 	}
+	c.cleanMetrics(&m)
 	c.journalMetrics(&m, now)
 	c.scrub.metrics(&m, now)
 	c.device.metrics(&m, now)
@@ -258,6 +279,16 @@ func (g *scrubGauges) metrics(m *Metrics, now time.Duration) {
 	m.ScrubBytes, m.ScrubPasses = g.bytes.Load(), g.passes.Load()
 	m.ScrubAge = max(now-time.Duration(g.since.Load()), 0)
 	m.ScrubDoneBytes, m.ScrubTotalBytes = g.done.Load(), max(g.total.Load(), g.done.Load())
+}
+
+// cleanMetrics reads what is counted of compaction.
+func (c *counters) cleanMetrics(m *Metrics) {
+	m.Cleans, m.CleanFailures, m.CleanTime = c.cleans.Load(), c.cleanFailures.Load(), time.Duration(c.cleanNanos.Load())
+	m.CleanReadBytes, m.CleanWriteBytes = c.cleanReadBytes.Load(), c.cleanWriteBytes.Load()
+	m.CleanDropped, m.SegmentsCleaned = c.cleanDropped.Load(), c.segmentsCleaned.Load()
+	m.CompactedLogs, m.Uncleanable = c.compactedLogs.Load(), c.uncleanable.Load()
+	m.DirtyRatioMax = math.Float64frombits(c.dirtyRatio.Load())
+	m.CleanOverdue = time.Duration(c.cleanOverdue.Load()) * time.Millisecond
 }
 
 // journalMetrics reads what is counted of the journal.
@@ -330,6 +361,7 @@ func (m *Metrics) add(o *Metrics) {
 	m.Spills += o.Spills
 	m.PoisonedShards += o.PoisonedShards
 	m.SpaceRefusals += o.SpaceRefusals
+	m.addCleaning(o)
 	m.DiskLow += o.DiskLow
 	if m.DiskBytes == 0 || o.DiskBytes > 0 && o.DiskFreeBytes < m.DiskFreeBytes { // all shards stand on one
 		m.DiskBytes, m.DiskFreeBytes, m.DiskFreeMin = o.DiskBytes, o.DiskFreeBytes, o.DiskFreeMin
@@ -352,4 +384,19 @@ func (m *Metrics) add(o *Metrics) {
 	m.BackBytes += o.BackBytes
 	m.PreparedBytes += o.PreparedBytes
 	m.OtherBytes += o.OtherBytes
+}
+
+// addCleaning adds what a shard counts of compaction.
+func (m *Metrics) addCleaning(o *Metrics) {
+	m.Cleans += o.Cleans
+	m.CleanFailures += o.CleanFailures
+	m.CleanTime += o.CleanTime
+	m.CleanReadBytes += o.CleanReadBytes
+	m.CleanWriteBytes += o.CleanWriteBytes
+	m.CleanDropped += o.CleanDropped
+	m.SegmentsCleaned += o.SegmentsCleaned
+	m.CompactedLogs += o.CompactedLogs
+	m.Uncleanable += o.Uncleanable
+	m.DirtyRatioMax = max(m.DirtyRatioMax, o.DirtyRatioMax)
+	m.CleanOverdue = max(m.CleanOverdue, o.CleanOverdue)
 }

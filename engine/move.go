@@ -292,6 +292,9 @@ func (s *shard) adopt(m *moving) {
 	}
 	s.keeper.dirty = true
 	s.tail.missesUntil(s.now) // its tail stayed behind
+	if l.config.Compact {
+		s.cleaner.arm()
+	}
 	switch {
 	case s.err != nil:
 		l.fail(s.err)

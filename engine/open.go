@@ -57,6 +57,9 @@ func (s *shard) openLog(j *job, spec LogSpec, create bool) (*Log, error) {
 	l.home.Store(int32(s.number))
 	s.engine.registry.add(l)
 	l.opened()
+	if l.config.Compact {
+		s.cleaner.arm()
+	}
 	return l, nil
 }
 
@@ -115,7 +118,7 @@ func (l *Log) mayCreate(j *job, create bool) error {
 		return err
 	}
 	for _, entry := range j.one.Entries {
-		offset, suffix, ok := segment.ParseName(entry.Name)
+		offset, _, suffix, ok := segment.ParsePassName(entry.Name)
 		if ok && (offset != 0 || suffix != segment.LogSuffix || entry.Bytes > 0) {
 			return &segment.CorruptError{File: l.directory, Reason: entry.Name + " is there and " + segment.ManifestName + " is not"}
 		}
@@ -193,7 +196,8 @@ func (l *Log) allFiles() []*segmentFile {
 	if l.coming != nil {
 		files = append(files, l.coming)
 	}
-	return append(files, l.spares...)
+	files = append(files, l.spares...)
+	return append(files, l.cleaning.doubtful...)
 }
 
 // idle says that the shard waits for input, the disk or a clock.

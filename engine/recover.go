@@ -113,7 +113,7 @@ func (r *recovery) takeFiles(j *job) error {
 		sizes[entry.Name] = entry.Bytes
 	}
 	for i := range r.manifest.Segments {
-		f := l.newFile(segment.FileName(r.manifest.Segments[i].BaseOffset, segment.LogSuffix))
+		f := l.newFile(r.manifest.Segments[i].Name(segment.LogSuffix))
 		f.Summary = r.manifest.Segments[i]
 		f.renamed, f.named = true, true
 		size, there := sizes[f.name]
@@ -128,6 +128,7 @@ func (r *recovery) takeFiles(j *job) error {
 		}
 	}
 	l.active = l.segments[len(l.segments)-1]
+	l.cleaning.take(r.manifest)
 	l.setEnd(mark{segment: l.segments[0], offset: l.segments[0].BaseOffset})
 	return r.removeStrangers(j, list.Entries)
 }
@@ -140,12 +141,13 @@ func (r *recovery) miss(f *segmentFile, what string) {
 
 // removeStrangers unlinks what the manifest does not name: segments of a roll
 // that was not finished, whose bytes were never released, prepared space, which may
-// hold such bytes too, and files that were being written.
+// hold such bytes too, files that were being written, and the files on the other side of a
+// compaction's swap, the old ones or the new.
 func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
 	l := r.log
-	named := make(map[int64]bool, len(l.segments))
+	named := make(map[string]bool, len(l.segments))
 	for _, f := range l.segments {
-		named[f.BaseOffset] = true
+		named[f.name] = true
 	}
 	// After a kill, or a try to open that failed, the names that are found may be in
 	// memory only. They are made durable first, here or for all logs at the start:
@@ -158,13 +160,13 @@ func (r *recovery) removeStrangers(j *job, entries []disk.Entry) error {
 	removed := false
 	for _, entry := range entries {
 		stranger := segment.IsPrepared(entry.Name) || strings.HasSuffix(entry.Name, segment.NewSuffix) && entry.Name != segment.ManifestNewName
-		offset, suffix, ok := segment.ParseName(entry.Name)
+		offset, pass, suffix, ok := segment.ParsePassName(entry.Name)
 		switch {
 		case !ok:
 		case suffix == segment.SnapshotSuffix:
 			r.snapshots = append(r.snapshots, offset)
 		case suffix == segment.LogSuffix || suffix == segment.IndexSuffix || suffix == segment.TimeIndexSuffix:
-			stranger = !named[offset]
+			stranger = !named[segment.PassName(offset, pass, segment.LogSuffix)]
 		}
 		if stranger && r.missing == nil {
 			if err := j.simple(disk.Unlink, l.directory+"/"+entry.Name); err != nil {
@@ -394,10 +396,13 @@ func (r *recovery) rightEpoch(batch record.Batch) bool {
 }
 
 // epochAt is the epoch of the batch before offset as far as the cache knows.
-func (l *Log) epochAt(offset int64) int32 {
-	for i := len(l.epochs) - 1; i >= 0; i-- {
-		if l.epochs[i].Start < offset {
-			return l.epochs[i].Epoch
+func (l *Log) epochAt(offset int64) int32 { return epochAt(l.epochs, offset) }
+
+// epochAt is the last of epochs that began before offset, -1 when none did.
+func epochAt(epochs []segment.Epoch, offset int64) int32 {
+	for i := len(epochs) - 1; i >= 0; i-- {
+		if epochs[i].Start < offset {
+			return epochs[i].Epoch
 		}
 	}
 	return -1

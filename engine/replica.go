@@ -19,6 +19,11 @@ type Replica interface {
 	// last sequences) as of the last batch appended or replayed, and returns dst.
 	AppendSnapshot(dst []byte) []byte
 
+	// Remembered appends to offsets the base offsets of the batches that a producer's retry
+	// would be answered from, in any order, and returns it: compaction keeps their
+	// sequence numbers, so that Replay of the whole log leads to the same answers.
+	Remembered(nowMillis int64, offsets []int64) []int64
+
 	// Replay shows the replica a batch that recovery found above the snapshot,
 	// in offset order. batch is valid during the call only.
 	Replay(batch record.Batch)

@@ -171,7 +171,7 @@ func (l *Log) recycle(j *job, f *segmentFile) error {
 	}
 	f.revoked = true
 	l.shard.indexes.forget(f)
-	if err := l.removeIndexFiles(j, f.BaseOffset); err != nil {
+	if err := l.removeIndexFiles(j, f); err != nil {
 		return err
 	}
 	useful := f.prepared >= min(l.config.SegmentBytes, plan.PrepareStepMax) && f.prepared <= plan.RoundUp(l.config.SegmentBytes)
@@ -212,10 +212,10 @@ func (l *Log) awaitLeases(j *job, f *segmentFile) error {
 	return nil
 }
 
-// removeIndexFiles unlinks the index of the segment at base.
-func (l *Log) removeIndexFiles(j *job, base int64) error {
+// removeIndexFiles unlinks the index of a segment.
+func (l *Log) removeIndexFiles(j *job, f *segmentFile) error {
 	for _, suffix := range [...]string{segment.IndexSuffix, segment.TimeIndexSuffix} {
-		if err := l.unlink(j, segment.FileName(base, suffix)); err != nil {
+		if err := l.unlink(j, f.Name(suffix)); err != nil {
 			return err
 		}
 	}
@@ -230,10 +230,10 @@ func (l *Log) removeSegment(j *job, f *segmentFile) error {
 	if err := l.shard.files.close(j, f); err != nil {
 		return err
 	}
-	if err := l.removeIndexFiles(j, f.BaseOffset); err != nil {
+	if err := l.removeIndexFiles(j, f); err != nil {
 		return err
 	}
-	return l.unlink(j, segment.FileName(f.BaseOffset, segment.LogSuffix))
+	return l.unlink(j, f.name)
 }
 
 // advanceStart raises the start offset, durably (DeleteRecords). Rule: start

@@ -71,7 +71,7 @@ func (l *Log) runNaming(j *job) error {
 			if f.renamed {
 				continue
 			}
-			name := segment.FileName(f.BaseOffset, segment.LogSuffix)
+			name := f.Name(segment.LogSuffix)
 			if f.name != name {
 				if err := j.rename(f.path(), l.directory+"/"+name); err != nil {
 					return err
@@ -83,7 +83,7 @@ func (l *Log) runNaming(j *job) error {
 			return err
 		}
 		for _, f := range l.segments {
-			f.renamed = f.renamed || f.name == segment.FileName(f.BaseOffset, segment.LogSuffix)
+			f.renamed = f.renamed || f.name == f.Name(segment.LogSuffix)
 		}
 		if err := l.writeManifest(j); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (l *Log) givePrepared(j *job) bool {
 
 // manifest is the log's state as log.meta holds it.
 func (l *Log) manifest() *segment.Manifest {
-	m := &segment.Manifest{LogID: l.id, Gen: l.gen, Start: l.start, Label: l.label, Epochs: l.epochs}
+	m := &segment.Manifest{LogID: l.id, Gen: l.gen, Start: l.start, Cleaned: l.cleaning.cleaned, Label: l.label, Epochs: l.epochs}
 	if l.cut.recorded && !l.shard.faults.forgetCut {
 		m.State, m.Cut = segment.Cutting, l.cut.offset
 	}

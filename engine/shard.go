@@ -76,6 +76,7 @@ type shard struct {
 	files    fileCache
 	indexes  indexCache
 	keeper   keeper
+	cleaner  cleaner
 	reserve  reserve
 	space    watermark
 	scrubber scrubber
@@ -110,7 +111,7 @@ func newShard(e *Engine, number int) *shard {
 		arrivals:     make(map[LogID]*moving),
 	}
 	s.tail.init(s)
-	s.journal.shard, s.reserve.shard, s.space.shard = s, s, s
+	s.journal.shard, s.reserve.shard, s.space.shard, s.cleaner.shard = s, s, s, s
 	s.reads.init(s)
 	s.joins.init(s)
 	s.scrubber.init(s)

@@ -245,15 +245,15 @@ func (l *Log) saveEpochs(j *job) error {
 // saveIndex writes the index files of f as they are now.
 func (l *Log) saveIndex(j *job, f *segmentFile) error {
 	index, timeIndex := f.index.Encode()
-	return l.writeIndex(j, f.BaseOffset, index, timeIndex)
+	return l.writeIndex(j, f, index, timeIndex)
 }
 
-func (l *Log) writeIndex(j *job, base int64, index, timeIndex []byte) error {
+func (l *Log) writeIndex(j *job, f *segmentFile, index, timeIndex []byte) error {
 	for _, file := range [...]struct {
 		suffix  string
 		content []byte
 	}{{segment.IndexSuffix, index}, {segment.TimeIndexSuffix, timeIndex}} {
-		name := segment.FileName(base, file.suffix)
+		name := f.Name(file.suffix)
 		if err := j.replaceSideFile(l.directory, name, file.content); err != nil {
 			return fmt.Errorf("engine: write the index of %s: %w", l.label, err)
 		}
@@ -280,7 +280,7 @@ func (l *Log) save(j *job) error {
 	if err := l.saveEpochs(j); err != nil {
 		return err
 	}
-	if err := l.writeIndex(j, f.BaseOffset, index, timeIndex); err != nil {
+	if err := l.writeIndex(j, f, index, timeIndex); err != nil {
 		return err
 	}
 	name := segment.FileName(offset, segment.SnapshotSuffix)
@@ -322,7 +322,7 @@ func (l *Log) unlink(j *job, name string) error {
 func (l *Log) loadIndex(j *job, f *segmentFile) *segment.Index {
 	var content [2][]byte
 	for i, suffix := range [...]string{segment.IndexSuffix, segment.TimeIndexSuffix} {
-		file, err := j.readFile(l.directory+"/"+segment.FileName(f.BaseOffset, suffix), sideFileBytesMax)
+		file, err := j.readFile(l.directory+"/"+f.Name(suffix), sideFileBytesMax)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				l.shard.logger.Warn("an index cannot be read and is rebuilt", "log", l.label, "segment", f.BaseOffset, "error", err)

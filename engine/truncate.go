@@ -48,7 +48,9 @@ func (l *Log) runTruncate(j *job) error {
 	if err := l.waitFlushed(j, l.next.offset); err != nil {
 		return err
 	}
-	if err := j.until(func() bool { return l.writes.count == 0 && l.inFlight == 0 && !l.ready && !l.space.preparing }); err != nil {
+	if err := j.until(func() bool {
+		return l.writes.count == 0 && l.inFlight == 0 && !l.ready && !l.space.preparing && !l.cleaning.running
+	}); err != nil {
 		return err
 	}
 	if err := l.metaLock.lock(j); err != nil {
@@ -132,6 +134,7 @@ func (l *Log) cutFiles(j *job) error {
 	l.cutEpochs(end.offset)
 	l.start = min(l.start, end.offset) // the batch that holds both went as a whole
 	l.keepDamages()
+	l.cleaning.cleaned = min(l.cleaning.cleaned, end.offset)
 	l.gen++
 	l.cut.recorded = false
 	if err := l.writeManifest(j); err != nil {
@@ -192,7 +195,7 @@ func (l *Log) findCut(j *job) (mark, error) {
 // cutSideState removes the side files that tell of what is cut.
 func (l *Log) cutSideState(j *job, end mark) error {
 	for i := l.segmentAt(end.segment.BaseOffset); i < len(l.segments); i++ {
-		if err := l.removeIndexFiles(j, l.segments[i].BaseOffset); err != nil {
+		if err := l.removeIndexFiles(j, l.segments[i]); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -55,9 +56,8 @@ type ConfigKey struct {
 	// check returns why value is wrong, as a sentence, or "".
 	check func(value string) string
 	// unsupported, unless it is "", is why Ringlog cannot do what another value
-	// than the default (or one that supports accepts) asks for.
+	// than the default asks for.
 	unsupported string
-	supports    func(value string) bool
 }
 
 // ConfigSynonym is a broker configuration that stands behind a topic configuration.
@@ -81,7 +81,7 @@ func (k *ConfigKey) Check(value string) error {
 			return &ConfigError{Name: k.Name, Value: value, Reason: reason}
 		}
 	}
-	if k.unsupported != "" && !k.sameAsDefault(value) && (k.supports == nil || !k.supports(value)) {
+	if k.unsupported != "" && !k.sameAsDefault(value) {
 		return &ConfigError{Name: k.Name, Value: value, Reason: k.unsupported}
 	}
 	return nil
@@ -142,7 +142,26 @@ func BrokerConfigKey(name string) (*ConfigKey, bool) { return brokerConfigs.look
 // CheckTopicConfigs checks the configurations set on a topic. It returns a
 // *ConfigError for the first fault in name order.
 func CheckTopicConfigs(configs map[string]string) error {
-	return topicConfigs.checkAll("topic", configs)
+	if err := topicConfigs.checkAll("topic", configs); err != nil {
+		return err
+	}
+	return checkCompactionLag(configs)
+}
+
+// checkCompactionLag refuses a promise that cannot be kept: records that stay as they are for longer than
+// they may.
+func checkCompactionLag(configs map[string]string) error {
+	least, some := configs["min.compaction.lag.ms"]
+	most, both := configs["max.compaction.lag.ms"]
+	if !some || !both {
+		return nil
+	}
+	from, _ := strconv.ParseInt(strings.TrimSpace(least), 10, 64) // they were checked
+	to, _ := strconv.ParseInt(strings.TrimSpace(most), 10, 64)
+	if from > to {
+		return &ConfigError{Name: "min.compaction.lag.ms", Value: least, Reason: "it is more than max.compaction.lag.ms, " + most}
+	}
+	return nil
 }
 
 // CheckBrokerConfigs checks configurations of a broker in the same way.

@@ -53,6 +53,12 @@ var topicDefaultConfigs = []*ConfigKey{
 		Documentation: "For how many milliseconds after its last batch an idempotent producer is remembered by a partition."},
 	{Name: "log.retention.check.interval.ms", Type: ConfigLong, Default: "300000", check: atLeast(1),
 		Documentation: "How often, in milliseconds, the broker looks for segments that retention no longer keeps."},
+	{Name: "log.cleaner.backoff.ms", Type: ConfigLong, Default: "15000", check: atLeast(1),
+		Documentation: "How often, in milliseconds, the broker looks for logs that compaction has something to do in."},
+	{Name: "log.cleaner.dedupe.buffer.size", Type: ConfigLong, Default: "134217728", check: atLeast(1 << 20),
+		Documentation: "The memory for keys while a log is compacted, all shards together, at about 22 bytes a key. Where it does not suffice, a log is compacted in several passes."},
+	{Name: "log.cleaner.io.max.bytes.per.second", Type: ConfigDouble, Default: "1.7976931348623157E308", check: positive,
+		Documentation: "How many bytes a second compaction reads and writes at most, all shards together."},
 }
 
 // synonymConfigs makes a broker configuration of each synonym in the topic

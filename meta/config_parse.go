@@ -114,6 +114,14 @@ func ratio(value string) string {
 	return ""
 }
 
+// positive accepts numbers above 0.
+func positive(value string) string {
+	if number, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil || number <= 0 {
+		return "it must be a number above 0"
+	}
+	return ""
+}
+
 // oneOf accepts the values named.
 func oneOf(values ...string) func(string) string {
 	return func(value string) string {

@@ -49,8 +49,8 @@ func TestAConfigurationIsAcceptedOnlyIfItWorks(t *testing.T) {
 		{"message.timestamp.type", "logappendtime", "CreateTime, LogAppendTime"},
 		{"cleanup.policy", "delete", accepted},
 		{"cleanup.policy", "", accepted}, // Kafka 4.2: keep everything
-		{"cleanup.policy", "compact", "not there yet"},
-		{"cleanup.policy", "delete, compact", "not there yet"},
+		{"cleanup.policy", "compact", accepted},
+		{"cleanup.policy", "delete, compact", accepted},
 		{"cleanup.policy", "delete,delete", "named twice"},
 		{"cleanup.policy", "shred", "one of compact, delete"},
 		{"compression.type", "producer", accepted},
@@ -66,7 +66,10 @@ func TestAConfigurationIsAcceptedOnlyIfItWorks(t *testing.T) {
 		{"local.retention.ms", "-2", accepted},
 		{"local.retention.ms", "5", "not there yet"},
 		{"min.cleanable.dirty.ratio", "0.50", accepted},
-		{"min.cleanable.dirty.ratio", "0.7", "not there yet"},
+		{"min.cleanable.dirty.ratio", "0.7", accepted},
+		{"min.compaction.lag.ms", "5", accepted},
+		{"max.compaction.lag.ms", "0", "at least 1"},
+		{"delete.retention.ms", "0", accepted},
 		{"min.cleanable.dirty.ratio", "1.5", "from 0 to 1"},
 		{"min.cleanable.dirty.ratio", "NaN", "number"},
 		{"unclean.leader.election.enable", "true", "only false"},
@@ -115,7 +118,7 @@ func defaults(t *testing.T, broker map[string]string) *Defaults {
 
 func TestTheDefaultsAreKafkasButForFlushing(t *testing.T) {
 	got := defaults(t, nil).Topic(&Topic{})
-	want := TopicConfig{Delete: true, RetentionMillis: 604800000, RetentionBytes: -1, FileDeleteMillis: 60000, SegmentBytes: 1 << 30,
+	want := TopicConfig{Delete: true, DirtyRatioMin: 0.5, CompactionLagMaxMillis: math.MaxInt64, TombstoneMillis: 86400000, RetentionMillis: 604800000, RetentionBytes: -1, FileDeleteMillis: 60000, SegmentBytes: 1 << 30,
 		SegmentMillis: 604800000, IndexIntervalBytes: 4096, FlushMessages: 1, FlushMillis: math.MaxInt64, MessageBytesMax: 1048588, Compression: "producer",
 		TimestampBeforeMaxMillis: math.MaxInt64, TimestampAfterMaxMillis: 3600000, MinInsyncReplicas: 1}
 	if got != want {
@@ -167,11 +170,12 @@ func TestBrokerConfigurationsAreCheckedLikeTheTopicsTheyStandFor(t *testing.T) {
 		configs map[string]string
 		reason  string
 	}{
-		"unknown":       {map[string]string{"log.retention.hour": "1"}, "did you mean log.retention.hours?"},
-		"out of range":  {map[string]string{"log.segment.bytes": "5"}, "at least 1048576"},
-		"too large":     {map[string]string{"log.roll.hours": "9223372036854775807"}, "32 bits"},
-		"unsupported":   {map[string]string{"log.cleanup.policy": "compact"}, "not there yet"},
-		"not a boolean": {map[string]string{"auto.create.topics.enable": "1"}, "true or false"},
+		"unknown":        {map[string]string{"log.retention.hour": "1"}, "did you mean log.retention.hours?"},
+		"out of range":   {map[string]string{"log.segment.bytes": "5"}, "at least 1048576"},
+		"too large":      {map[string]string{"log.roll.hours": "9223372036854775807"}, "32 bits"},
+		"unsupported":    {map[string]string{"log.local.retention.ms": "5"}, "not there yet"},
+		"no rate at all": {map[string]string{"log.cleaner.io.max.bytes.per.second": "0"}, "above 0"},
+		"not a boolean":  {map[string]string{"auto.create.topics.enable": "1"}, "true or false"},
 	} {
 		_, err := NewDefaults(test.configs)
 		var refusal *ConfigError
@@ -203,5 +207,27 @@ func TestNearest(t *testing.T) {
 		if got, ok := Nearest(given, names); got != want || ok != (want != "") {
 			t.Errorf("%.20s: %q", given, got)
 		}
+	}
+}
+
+// A record cannot be safe from compaction for longer than it may wait for it.
+func TestTheLeastCompactionLagIsNotMoreThanTheMost(t *testing.T) {
+	both := map[string]string{"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"}
+	var refusal *ConfigError
+	if err := CheckTopicConfigs(both); !errors.As(err, &refusal) || refusal.Name != "min.compaction.lag.ms" {
+		t.Errorf("got %v", err)
+	}
+	both["max.compaction.lag.ms"] = "10"
+	if err := CheckTopicConfigs(both); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATopicsCompactionIsTyped(t *testing.T) {
+	got := defaults(t, map[string]string{"log.cleaner.min.cleanable.ratio": "0.25"}).Topic(&Topic{Configs: map[string]string{
+		"cleanup.policy": "delete, compact", "delete.retention.ms": "7", "min.compaction.lag.ms": "8", "max.compaction.lag.ms": "9",
+	}})
+	if !got.Compact || !got.Delete || got.DirtyRatioMin != 0.25 || got.TombstoneMillis != 7 || got.CompactionLagMinMillis != 8 || got.CompactionLagMaxMillis != 9 {
+		t.Errorf("%+v", got)
 	}
 }

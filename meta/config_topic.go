@@ -6,8 +6,6 @@ import (
 
 // Sentences for what is not there. They go to the user as they are.
 const (
-	withoutCompaction  = "compaction is not there yet; only delete, or an empty list to keep everything, is accepted"
-	withoutCompactKnob = "compaction is not there yet, so only the default is accepted"
 	withoutLevel       = "levels of compression are not there yet, so only the default is accepted"
 	withoutTier        = "tiered storage is not there yet, so only the default is accepted"
 	withoutThrottle    = "replication throttling is not there yet, so only the default is accepted"
@@ -41,8 +39,8 @@ func dynamic(keys []*ConfigKey) []*ConfigKey {
 
 var retentionConfigs = []*ConfigKey{
 	{Name: "cleanup.policy", Type: ConfigList, Default: "delete", check: listOf("compact", "delete"),
-		Synonyms: inLog("cleanup.policy"), unsupported: withoutCompaction, supports: func(value string) bool { return len(ParseConfigList(value)) == 0 },
-		Documentation: "What happens to old records: delete removes whole segments by age and size; an empty list keeps everything."},
+		Synonyms:      inLog("cleanup.policy"),
+		Documentation: "What happens to old records: delete removes whole segments by age and size, compact keeps the newest record of each key; both together do both, an empty list keeps everything."},
 	{Name: "retention.ms", Type: ConfigLong, Default: "604800000", check: atLeast(-1),
 		Synonyms:      []ConfigSynonym{{"log.retention.ms", 1}, {"log.retention.minutes", 60_000}, {"log.retention.hours", 3_600_000}},
 		Documentation: "How long a segment is kept after its last append by the clock of the broker, in milliseconds; -1 is for ever."},
@@ -102,13 +100,13 @@ var messageConfigs = []*ConfigKey{
 
 var compactionConfigs = []*ConfigKey{
 	{Name: "min.cleanable.dirty.ratio", Type: ConfigDouble, Default: "0.5", check: ratio, Synonyms: inCleaner("min.cleanable.ratio"),
-		unsupported: withoutCompactKnob, Documentation: "How large the part not yet compacted must be before a log is compacted, from 0 to 1."},
+		Documentation: "How large the part not yet compacted must be before a log is compacted, from 0 to 1."},
 	{Name: "min.compaction.lag.ms", Type: ConfigLong, Default: "0", check: atLeast(0), Synonyms: inCleaner("min.compaction.lag.ms"),
-		unsupported: withoutCompactKnob, Documentation: "How many milliseconds a record is safe from compaction."},
+		Documentation: "How many milliseconds a record is safe from compaction."},
 	{Name: "max.compaction.lag.ms", Type: ConfigLong, Default: maxLong, check: atLeast(1), Synonyms: inCleaner("max.compaction.lag.ms"),
-		unsupported: withoutCompactKnob, Documentation: "After how many milliseconds at the latest a record is compacted."},
+		Documentation: "After how many milliseconds at the latest a record is compacted."},
 	{Name: "delete.retention.ms", Type: ConfigLong, Default: "86400000", check: atLeast(0), Synonyms: inCleaner("delete.retention.ms"),
-		unsupported: withoutCompactKnob, Documentation: "How many milliseconds a tombstone of a compacted topic stays readable."},
+		Documentation: "How many milliseconds a tombstone of a compacted topic stays readable."},
 }
 
 var replicationConfigs = []*ConfigKey{

@@ -175,29 +175,40 @@ func (s ConfigSynonym) convert(value string) (converted string, ok bool) {
 
 // TopicConfig is what holds on a topic, typed, as the data path needs it.
 type TopicConfig struct {
-	Delete                   bool   // cleanup.policy contains delete
-	RetentionMillis          int64  // retention.ms; -1 is for ever
-	RetentionBytes           int64  // retention.bytes; -1 is no limit
-	FileDeleteMillis         int64  // file.delete.delay.ms
-	SegmentBytes             int64  // segment.bytes
-	SegmentMillis            int64  // segment.ms
-	IndexIntervalBytes       int32  // index.interval.bytes
-	FlushMessages            int64  // flush.messages; 1 acknowledges only what is flushed
-	FlushMillis              int64  // flush.ms; math.MaxInt64 is never by time
-	MessageBytesMax          int32  // max.message.bytes
-	Compression              string // compression.type
-	LogAppendTime            bool   // message.timestamp.type
-	TimestampBeforeMaxMillis int64  // message.timestamp.before.max.ms
-	TimestampAfterMaxMillis  int64  // message.timestamp.after.max.ms
-	MinInsyncReplicas        int32  // min.insync.replicas
+	Delete                   bool    // cleanup.policy contains delete
+	Compact                  bool    // cleanup.policy contains compact
+	DirtyRatioMin            float64 // min.cleanable.dirty.ratio
+	CompactionLagMinMillis   int64   // min.compaction.lag.ms
+	CompactionLagMaxMillis   int64   // max.compaction.lag.ms
+	TombstoneMillis          int64   // delete.retention.ms
+	RetentionMillis          int64   // retention.ms; -1 is for ever
+	RetentionBytes           int64   // retention.bytes; -1 is no limit
+	FileDeleteMillis         int64   // file.delete.delay.ms
+	SegmentBytes             int64   // segment.bytes
+	SegmentMillis            int64   // segment.ms
+	IndexIntervalBytes       int32   // index.interval.bytes
+	FlushMessages            int64   // flush.messages; 1 acknowledges only what is flushed
+	FlushMillis              int64   // flush.ms; math.MaxInt64 is never by time
+	MessageBytesMax          int32   // max.message.bytes
+	Compression              string  // compression.type
+	LogAppendTime            bool    // message.timestamp.type
+	TimestampBeforeMaxMillis int64   // message.timestamp.before.max.ms
+	TimestampAfterMaxMillis  int64   // message.timestamp.after.max.ms
+	MinInsyncReplicas        int32   // min.insync.replicas
 }
 
 // Topic returns what holds on topic, of which only Configs is asked. It parses
 // text: callers on a hot path keep the answer for as long as they keep the *Topic.
 func (d *Defaults) Topic(topic *Topic) TopicConfig {
 	v := configReader{d, topic.Configs}
+	policies := ParseConfigList(v.text("cleanup.policy"))
 	return TopicConfig{
-		Delete:                   slices.Contains(ParseConfigList(v.text("cleanup.policy")), "delete"),
+		Delete:                   slices.Contains(policies, "delete"),
+		Compact:                  slices.Contains(policies, "compact"),
+		DirtyRatioMin:            v.number("min.cleanable.dirty.ratio"),
+		CompactionLagMinMillis:   v.integer("min.compaction.lag.ms"),
+		CompactionLagMaxMillis:   v.integer("max.compaction.lag.ms"),
+		TombstoneMillis:          v.integer("delete.retention.ms"),
 		RetentionMillis:          v.integer("retention.ms"),
 		RetentionBytes:           max(v.integer("retention.bytes"), -1),
 		FileDeleteMillis:         v.integer("file.delete.delay.ms"),
@@ -250,6 +261,19 @@ func (v configReader) integer(name string) int64 {
 	if err != nil {
 		key, _ := TopicConfigKey(name)
 		number, _ = strconv.ParseInt(key.Default, 10, 64)
+	}
+	return number
+}
+
+// number reads a number with a fraction, like integer.
+func (v configReader) number(name string) float64 {
+	number, err := strconv.ParseFloat(strings.TrimSpace(v.text(name)), 64)
+	if err != nil {
+		number, err = strconv.ParseFloat(strings.TrimSpace(configReader{v.defaults, nil}.text(name)), 64)
+	}
+	if err != nil {
+		key, _ := TopicConfigKey(name)
+		number, _ = strconv.ParseFloat(key.Default, 64)
 	}
 	return number
 }

@@ -176,6 +176,19 @@ func (b Batch) SetMaxTimestamp(millis int64) {
 	b.UpdateCRC()
 }
 
+// Extend makes the batch stand for the offsets up to BaseOffset + lastOffsetDelta,
+// those of batches behind it that compaction has dropped. It forgets its producer,
+// whose sequence numbers would no longer be those of its records, so it is only for a
+// batch that nobody's retry is answered from. It computes the CRC anew.
+func (b Batch) Extend(lastOffsetDelta int32) {
+	binary.BigEndian.PutUint32(b[lastOffsetDeltaAt:], uint32(lastOffsetDelta))
+	producerID, producerEpoch, baseSequence := NoProducerID, NoProducerEpoch, NoSequence
+	binary.BigEndian.PutUint64(b[producerIDAt:], uint64(producerID))
+	binary.BigEndian.PutUint16(b[producerEpochAt:], uint16(producerEpoch))
+	binary.BigEndian.PutUint32(b[baseSequenceAt:], uint32(baseSequence))
+	b.UpdateCRC()
+}
+
 // ComputeCRC returns the CRC-32C of the bytes that the CRC covers.
 func (b Batch) ComputeCRC() uint32 { return crc32.Checksum(b[attributesAt:], castagnoli) }
 

@@ -168,3 +168,18 @@ func TestCodecNames(t *testing.T) {
 		t.Errorf("codec 5 is %v", Codec(5))
 	}
 }
+
+// A batch that covers offsets of others says so, and forgets whose it was.
+func TestAnExtendedBatchForgetsItsProducer(t *testing.T) {
+	b := build(t, BuilderOptions{BaseOffset: 70, LeaderEpoch: 3, Idempotent: true, ProducerID: 5, BaseSequence: 9}, 3)
+	b.Extend(11)
+	if err := Check(b); err != nil {
+		t.Fatal(err)
+	}
+	if b.LastOffset() != 81 || b.RecordCount() != 3 || b.BaseOffset() != 70 || b.LeaderEpoch() != 3 {
+		t.Errorf("[%d, %d] in epoch %d, %d records", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), b.RecordCount())
+	}
+	if b.HasProducerID() || b.ProducerEpoch() != NoProducerEpoch || b.BaseSequence() != NoSequence {
+		t.Errorf("producer %d, epoch %d, sequence %d", b.ProducerID(), b.ProducerEpoch(), b.BaseSequence())
+	}
+}

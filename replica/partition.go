@@ -73,6 +73,11 @@ func (p *Partition) Replay(batch record.Batch) {
 	}
 }
 
+// Remembered implements engine.Replica.
+func (p *Partition) Remembered(nowMillis int64, offsets []int64) []int64 {
+	return p.producers.remembered(nowMillis, offsets)
+}
+
 // Step implements engine.Replica.
 func (p *Partition) Step(nowMillis int64, event *engine.Event, effects []engine.Effect) []engine.Effect {
 	p.frontiers = event.Frontiers

@@ -284,6 +284,20 @@ func (t *producerTable) expire(nowMillis int64) {
 	}
 }
 
+// remembered appends the base offsets of the batches of all producers that are not expired.
+func (t *producerTable) remembered(nowMillis int64, offsets []int64) []int64 {
+	for slot := t.newest; slot != slotNone; slot = t.table[slot].older {
+		e := &t.table[slot]
+		if nowMillis-e.touched >= t.expirationMillis {
+			break // those behind it are older
+		}
+		for _, b := range e.batches[:e.kept] {
+			offsets = append(offsets, b.baseOffset)
+		}
+	}
+	return offsets
+}
+
 // add returns a slot for a producer that is not in the table, making room first.
 func (t *producerTable) add(id int64) int32 {
 	if len(t.slots) == t.producersMax {

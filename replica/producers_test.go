@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -280,5 +281,24 @@ func TestReplayPassesControlBatchesOver(t *testing.T) {
 	l.partition.Replay(plain(3).at(7))
 	if after := string(l.partition.AppendSnapshot(nil)); after != before {
 		t.Errorf("side state\n  %x, before\n  %x", after, before)
+	}
+}
+
+// What compaction must keep: the batches that a retry is answered from, of producers that are not expired.
+func TestRememberedBatches(t *testing.T) {
+	table := newProducerTable(10, 1000)
+	for n := range int32(7) {
+		table.append(sequenced{producerID: 1, baseSequence: 2 * n, lastOffsetDelta: 1}, int64(100+2*n), 50)
+	}
+	table.append(sequenced{producerID: 2}, 200, 500)
+	if got, want := table.remembered(600, []int64{9}), []int64{9, 200, 104, 106, 108, 110, 112}; !slices.Equal(got, want) {
+		t.Errorf("%v, want the last five of one and the only one of the other: %v", got, want)
+	}
+	if got := table.remembered(1050, nil); !slices.Equal(got, []int64{200}) {
+		t.Errorf("%v, and the first producer is expired", got)
+	}
+	table.replay(sequenced{producerID: 1, baseSequence: 14}, 300)
+	if got := table.remembered(1050, nil); len(got) != 6 || !slices.Contains(got, 300) {
+		t.Errorf("%v, and the first producer was replayed", got)
 	}
 }

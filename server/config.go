@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ringlog/engine"
@@ -287,6 +289,18 @@ func (r *resolved) integer(name string) int64 {
 		panic("server: " + name + " is no number: " + err.Error())
 	}
 	return number
+}
+
+// bytesPerSecond is value of a rate; 0 is one that nothing reaches.
+func (r *resolved) bytesPerSecond(name string) int64 {
+	rate, err := strconv.ParseFloat(strings.TrimSpace(r.value(name)), 64)
+	if err != nil {
+		panic("server: " + name + " is no number: " + err.Error())
+	}
+	if rate >= math.MaxInt64 {
+		return 0
+	}
+	return max(int64(rate), 1)
 }
 
 func (r *resolved) boolean(name string) bool { return r.value(name) == "true" }

@@ -129,6 +129,10 @@ func (s *Server) openEngine(context.Context) error {
 
 		ScrubBytesPerSecond: max(s.config.ScrubBytesPerSecond, 0), // ScrubOff is never
 		ScrubInterval:       s.config.ScrubInterval,
+
+		CleanInterval:       s.config.millis("log.cleaner.backoff.ms"),
+		CleanKeyBytes:       s.config.integer("log.cleaner.dedupe.buffer.size"),
+		CleanBytesPerSecond: s.config.bytesPerSecond("log.cleaner.io.max.bytes.per.second"),
 	})
 	if errors.Is(err, engine.ErrNoJournalSpace) {
 		return fmt.Errorf("%w (make room in %s, or set %s to less)", err, root, journalSetting)

@@ -16,8 +16,13 @@ var beyond = map[rule.Rule]string{
 	rule.DirectInFlight:        "alone it loses nothing: an entry behind it begins at S, which a flush has made durable, and counts only when the frame before it does",
 	rule.FlushActiveOnly:       "a start syncs the file system before it scans, so what earlier lives wrote is flushed whatever recovery flushes",
 	rule.ReuseBeforeCheckpoint: "needs a cut between a frame and the checkpoint that let go of its place: met once in 241 seeds, and not in 500 of the present dice",
+	rule.SwapBeforeManifest:    withCompaction,
+	rule.SwapUnflushed:         withCompaction,
+	rule.ForgetProducers:       withCompaction,
 	rule.IgnoreLimit:           "a limit is 64 MiB ahead in a reused segment, more than these scripts write",
 }
+
+const withCompaction = "these scripts know each batch by its bytes, so nothing is compacted: TestBrokenRulesOfCompactionAreNoticed"
 
 // plansFor returns the plans that notice a broken rule soonest; of a rule that is kept
 // in two places, one for each.

@@ -50,7 +50,7 @@ type Entry struct {
 	LogID       [16]byte
 	Gen         uint64
 	PreviousEnd int64 // the log's end before this entry
-	FirstOffset int64 // of the batches; above PreviousEnd when a compacted log has a gap
+	FirstOffset int64 // of the batches; above PreviousEnd in a log with a gap, which nothing makes today
 	LastOffset  int64 // the last offset of the last batch
 	Epoch       int32 // leader epoch of the last batch
 	// Durable and HighWatermark are lower bounds: an end of the log below Durable is

@@ -60,7 +60,7 @@ func (v *view) end(directory string) int64 {
 		if s.BaseOffset != end {
 			break
 		}
-		name := directory + "/" + segment.FileName(s.BaseOffset, segment.LogSuffix)
+		name := directory + "/" + s.Name(segment.LogSuffix)
 		file := v.file(name)
 		if file == nil {
 			v.why = name + " is not there"

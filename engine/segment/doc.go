@@ -11,6 +11,7 @@
 //	  00000000000000000000.index    offset index of that file
 //	  00000000000000000000.timeindex
 //	  00000000000000052310.log      the last one is being appended to
+//	  00000000000000010000.2.log    a segment that compaction wrote, in its second pass there
 //	  00000000000000071044.snapshot side state of the replica as of that offset
 //	  coming-1.prepared             space for the segments after it
 //	shard-0.checkpoint              beside the directories: where recovery starts
@@ -18,7 +19,8 @@
 //	shard-0.reserve                 space that is given up when the disk is full
 //
 // A segment file is Kafka's record batches (magic 2) back to back from position
-// 0, exactly as the producer sent them but for base offset and leader epoch. Behind
+// 0, exactly as the producer sent them but for base offset and leader epoch, or what package
+// compact left of them. Behind
 // the last batch lies prepared space: zeros, or, in a file that was used before,
 // older batches of the same log, whose offsets are lower than any that may come.
 //

@@ -5,7 +5,11 @@ import (
 	"fmt"
 )
 
-const manifestVersion = 1
+const (
+	manifestVersion = 2
+	// manifestVersionPlain is from before compaction: no segment was written anew.
+	manifestVersionPlain = 1
+)
 
 // State says whether a log is in the middle of something that a restart must finish.
 type State uint8
@@ -25,20 +29,24 @@ const (
 //	 8 B  start offset
 //	 1 B  state               0 normal, 1 cutting
 //	 8 B  cut offset          of cutting, else 0
+//	 8 B  cleaned offset      no key has two records below it
 //	 2 B  label length,       then the label in UTF-8
 //	 4 B  number of segments, then of each, in order:
 //	        8 B base offset · 1 B sealed (0, 1) · 8 B bytes · 8 B next offset
 //	        8 B largest timestamp · 8 B offset of its batch · 8 B created · 8 B last append
+//	        4 B pass · 8 B horizon
 //	 4 B  number of epochs,   then of each, in order:
 //	        4 B leader epoch · 8 B its first offset
 //
-// Timestamps are in Unix milliseconds.
+// Timestamps are in Unix milliseconds. Version 1 has neither cleaned offset, pass nor
+// horizon; it is read as if they were 0.
 type Manifest struct {
 	LogID    [16]byte
 	Gen      uint64
 	Start    int64
 	State    State
 	Cut      int64
+	Cleaned  int64 // everything below was compacted; 0 for a log that never was
 	Label    string
 	Segments []Summary // ascending base offsets; at least one; all but the last few are sealed
 	Epochs   []Epoch   // ascending epochs and offsets
@@ -56,7 +64,16 @@ type Summary struct {
 	MaxTimestampOffset int64 // base offset of the batch that has it
 	CreatedMillis      int64 // broker's clock at the first append
 	AppendedMillis     int64 // broker's clock at the last append
+	// Pass says how often the file was written by compaction; 0: by appends. It is part of the
+	// file's name, so that the file it replaces stays what it is until the manifest forgets it.
+	Pass uint32
+	// HorizonMillis is when the first tombstones in it may be dropped (KIP-534); 0: there are none
+	// that compaction has seen.
+	HorizonMillis int64
 }
+
+// Name is the name of the segment's file of the kind: LogSuffix, IndexSuffix or TimeIndexSuffix.
+func (s *Summary) Name(suffix string) string { return PassName(s.BaseOffset, s.Pass, suffix) }
 
 // Epoch says at which offset a leader epoch began.
 type Epoch struct {
@@ -65,8 +82,9 @@ type Epoch struct {
 }
 
 const (
-	summaryBytes = 8 + 1 + 8 + 8 + 8 + 8 + 8 + 8
-	epochBytes   = 4 + 8
+	summaryPlainBytes = 8 + 1 + 8 + 8 + 8 + 8 + 8 + 8 // of version 1
+	summaryBytes      = summaryPlainBytes + 4 + 8
+	epochBytes        = 4 + 8
 )
 
 // LabelBytesMax bounds the label in a manifest; longer ones are cut.
@@ -84,6 +102,7 @@ func (m *Manifest) Encode() []byte {
 	body = appendInt64(body, m.Start)
 	body = append(body, byte(m.State))
 	body = appendInt64(body, m.Cut)
+	body = appendInt64(body, m.Cleaned)
 	body = binary.LittleEndian.AppendUint16(body, uint16(len(label)))
 	body = append(body, label...)
 	body = appendCount(body, len(m.Segments))
@@ -110,7 +129,9 @@ func (s *Summary) append(body []byte) []byte {
 	body = appendInt64(body, s.MaxTimestamp)
 	body = appendInt64(body, s.MaxTimestampOffset)
 	body = appendInt64(body, s.CreatedMillis)
-	return appendInt64(body, s.AppendedMillis)
+	body = appendInt64(body, s.AppendedMillis)
+	body = binary.LittleEndian.AppendUint32(body, s.Pass)
+	return appendInt64(body, s.HorizonMillis)
 }
 
 // DecodeManifest reads what Encode wrote and checks that it makes sense. The
@@ -127,8 +148,13 @@ func decodeManifest(c *cursor) (*Manifest, error) {
 	m := &Manifest{LogID: c.id("log id"), Gen: uint64(c.int64("generation")), Start: c.int64("start offset")}
 	m.State = State(c.uint8("state"))
 	m.Cut = c.int64("cut offset")
+	size := summaryPlainBytes
+	if c.version > manifestVersionPlain {
+		m.Cleaned = c.int64("cleaned offset")
+		size = summaryBytes
+	}
 	m.Label = c.text("label", int(c.uint16("label length")))
-	m.Segments = make([]Summary, c.count("segments", summaryBytes))
+	m.Segments = make([]Summary, c.count("segments", size))
 	for i := range m.Segments {
 		c.element("segment", i)
 		m.Segments[i] = c.summary()
@@ -163,6 +189,10 @@ func (c *cursor) summary() Summary {
 	s.MaxTimestampOffset = c.int64("offset of its batch")
 	s.CreatedMillis = c.millis("created")
 	s.AppendedMillis = c.millis("last append")
+	if c.version > manifestVersionPlain {
+		s.Pass = c.uint32("pass")
+		s.HorizonMillis = c.millis("horizon")
+	}
 	return s
 }
 
@@ -173,6 +203,9 @@ func (m *Manifest) nonsense() string {
 	}
 	if m.Start < 0 {
 		return fmt.Sprintf("start offset %d", m.Start)
+	}
+	if m.Cleaned < 0 {
+		return fmt.Sprintf("cleaned offset %d", m.Cleaned)
 	}
 	if len(m.Segments) == 0 {
 		return "no segment"

@@ -28,7 +28,34 @@ func FileName(offset int64, suffix string) string {
 	return fmt.Sprintf("%0*d%s", offsetDigits, offset, suffix)
 }
 
-// ParseName splits a name that FileName made; ok is false for any other.
+// PassName is FileName of a segment's file that compaction wrote in its pass-th pass over
+// the segment; pass 0 are the files that appends made.
+func PassName(offset int64, pass uint32, suffix string) string {
+	if pass == 0 {
+		return FileName(offset, suffix)
+	}
+	return FileName(offset, "."+strconv.FormatUint(uint64(pass), 10)+suffix)
+}
+
+// ParsePassName splits a name that PassName, and so FileName, made; ok is false for any other.
+func ParsePassName(name string) (offset int64, pass uint32, suffix string, ok bool) {
+	offset, suffix, ok = ParseName(name)
+	if !ok {
+		return 0, 0, "", false
+	}
+	digits, rest, compacted := strings.Cut(suffix[1:], ".")
+	if !compacted {
+		return offset, 0, suffix, true
+	}
+	number, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || number == 0 || name != PassName(offset, uint32(number), "."+rest) {
+		return 0, 0, "", false
+	}
+	return offset, uint32(number), "." + rest, true
+}
+
+// ParseName splits a name that FileName made; ok is false for any other. Of a name with a pass
+// (ParsePassName) that is part of the suffix.
 func ParseName(name string) (offset int64, suffix string, ok bool) {
 	if len(name) <= offsetDigits || name[offsetDigits] != '.' {
 		return 0, "", false

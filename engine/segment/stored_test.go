@@ -9,9 +9,9 @@ import (
 
 func manifestOf() *Manifest {
 	return &Manifest{
-		LogID: [16]byte{1, 2, 3}, Gen: 7, Start: 12, State: Cutting, Cut: 99, Label: "orders-3",
+		LogID: [16]byte{1, 2, 3}, Gen: 7, Start: 12, State: Cutting, Cut: 99, Cleaned: 44, Label: "orders-3",
 		Segments: []Summary{
-			{BaseOffset: 10, Sealed: true, Bytes: 5000, NextOffset: 50, MaxTimestamp: 3, MaxTimestampOffset: 40, CreatedMillis: 1, AppendedMillis: 2},
+			{BaseOffset: 10, Sealed: true, Bytes: 5000, NextOffset: 50, MaxTimestamp: 3, MaxTimestampOffset: 40, CreatedMillis: 1, AppendedMillis: 2, Pass: 3, HorizonMillis: 77},
 			{BaseOffset: 50, Bytes: 10, NextOffset: 51, MaxTimestamp: -1, MaxTimestampOffset: -1},
 		},
 		Epochs: []Epoch{{0, 0}, {4, 44}},
@@ -82,7 +82,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 func TestNewerVersionIsRefusedWithASentence(t *testing.T) {
 	file := AppendStored(nil, KindManifest, manifestVersion+1, []byte("whatever comes"))
 	_, err := DecodeManifest(file)
-	if !errors.Is(err, ErrNewerFormat) || !strings.Contains(err.Error(), "log.meta has format 2, this program reads up to 1") {
+	if !errors.Is(err, ErrNewerFormat) || !strings.Contains(err.Error(), "log.meta has format 3, this program reads up to 2") {
 		t.Fatal(err)
 	}
 }
@@ -118,6 +118,66 @@ func TestNonsenseIsRefused(t *testing.T) {
 	flags[len(flags)-1-8] |= 2
 	if _, err := DecodeCheckpoint(AppendStored(nil, KindCheckpoint, checkpointVersion, flags)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a flag that nobody knows: %v", err)
+	}
+}
+
+// A manifest from before compaction: no segment was written anew.
+func TestManifestOfVersion1IsRead(t *testing.T) {
+	body := append(make([]byte, 0, 256), make([]byte, 16)...)
+	body[0] = 9
+	body = appendInt64(body, 7)       // generation
+	body = appendInt64(body, 12)      // start
+	body = append(body, byte(Normal)) // state
+	body = appendInt64(body, 0)       // cut
+	body = append(body, 1, 0, 'x')    // label
+	body = appendCount(body, 1)       // segments
+	body = appendInt64(body, 10)      // base offset
+	body = append(body, 0)            // not sealed
+	for field := range int64(6) {
+		body = appendInt64(body, 20+field)
+	}
+	body = appendCount(body, 0) // epochs
+	want := &Manifest{
+		LogID: [16]byte{9}, Gen: 7, Start: 12, Label: "x", Epochs: []Epoch{},
+		Segments: []Summary{{BaseOffset: 10, Bytes: 20, NextOffset: 21, MaxTimestamp: 22, MaxTimestampOffset: 23, CreatedMillis: 24, AppendedMillis: 25}},
+	}
+	got, err := DecodeManifest(AppendStored(nil, KindManifest, 1, body))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if again, err := DecodeManifest(got.Encode()); err != nil || !reflect.DeepEqual(again, want) {
+		t.Fatalf("written again: %+v, %v", again, err)
+	}
+}
+
+// A name says by which pass of compaction the file was made.
+func TestNamesOfPasses(t *testing.T) {
+	for name, want := range map[string]struct {
+		offset int64
+		pass   uint32
+		suffix string
+	}{
+		"00000000000000052310.log":              {52310, 0, LogSuffix},
+		"00000000000000052310.12.log":           {52310, 12, LogSuffix},
+		"00000000000000000000.1.timeindex":      {0, 1, TimeIndexSuffix},
+		"00000000000000071044.snapshot":         {71044, 0, SnapshotSuffix},
+		"00000000000000052310.4294967295.index": {52310, 1<<32 - 1, IndexSuffix},
+	} {
+		offset, pass, suffix, ok := ParsePassName(name)
+		if offset != want.offset || pass != want.pass || suffix != want.suffix || !ok {
+			t.Errorf("%s: %d, %d, %q, %v", name, offset, pass, suffix, ok)
+		}
+		if again := PassName(offset, pass, suffix); again != name {
+			t.Errorf("%s becomes %s", name, again)
+		}
+	}
+	for _, bad := range []string{
+		"00000000000000052310.0.log", "00000000000000052310.01.log", "00000000000000052310.-1.log", "00000000000000052310.x.log",
+		"00000000000000052310.4294967296.log", "00000000000000052310..log", "0000000000000005231.1.log", "log.meta",
+	} {
+		if _, _, _, ok := ParsePassName(bad); ok {
+			t.Errorf("%s is taken for a segment's file", bad)
+		}
 	}
 }
 

@@ -98,6 +98,14 @@ const (
 	ClaimFlushed
 	// CheckpointAhead: the checkpoint records more than what is durable (rule 9).
 	CheckpointAhead
+	// SwapBeforeManifest: segments that compaction replaced are gone before the manifest
+	// names the new one (rule 8).
+	SwapBeforeManifest
+	// SwapUnflushed: the manifest names a compacted segment that is not flushed (rule 6).
+	SwapUnflushed
+	// ForgetProducers: compaction drops the sequence numbers that a retry is answered
+	// from after a replay (rule 12).
+	ForgetProducers
 
 	end
 )
@@ -126,6 +134,9 @@ var names = [end]string{
 	ForgetSpill:           "forget spill",
 	ClaimFlushed:          "claim flushed",
 	CheckpointAhead:       "checkpoint ahead",
+	SwapBeforeManifest:    "swap before manifest",
+	SwapUnflushed:         "swap unflushed",
+	ForgetProducers:       "forget producers",
 }
 
 // String names the rule.
