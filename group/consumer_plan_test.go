@@ -126,3 +126,53 @@ func TestOneMemberJoinsTwelveThousand(t *testing.T) {
 		t.Errorf("the new member has %d partitions, want %d or one more", got, least)
 	}
 }
+
+// KIP-1263: a group of more than 100 members does not get a target for each member that joins, and none waits longer than the
+// interval for its own.
+func TestALargeGroupIsAssignedOnceInAnInterval(t *testing.T) {
+	g := newPlannedGroup(1_000)
+	ids := make([]string, 300)
+	for n := range ids {
+		ids[n] = fmt.Sprintf("member-%03d", n)
+		g.beat(ids[n])
+	}
+	group := g.machine.group("g").consumer
+	if group.epoch != 300 || group.assignmentEpoch != assignAtOnceMembersMax {
+		t.Errorf("after 300 have joined at once the epoch is %d and the target is of %d, want 300 and %d", group.epoch, group.assignmentEpoch, assignAtOnceMembersMax)
+	}
+	if state := group.state(); state != StateAssigning {
+		t.Errorf("the group is %s", state)
+	}
+	g.pass(1_000)
+	if group.assignmentEpoch != 300 {
+		t.Errorf("a second later the target is of %d", group.assignmentEpoch)
+	}
+	g.settle(ids)
+	for _, id := range ids {
+		if count := g.told[id].Count(); count < 3 || count > 4 {
+			t.Errorf("%s has %d partitions", id, count)
+		}
+	}
+}
+
+// What a join costs a classic group of that size, for comparison: every member joins and synchronizes again. With an eager
+// assignor every partition stands still until the last has; with a cooperative one those that move do, and
+// all members come a second time (KIP-429).
+func TestOneMemberJoinsTwelveThousandOfAClassicGroup(t *testing.T) {
+	members := 12_000
+	if raceEnabled {
+		members /= 10
+	}
+	l := newLargeGroup(t, members)
+	began := time.Now()
+	l.rebalance()
+	requests, bytes := 2*members, 0
+	for _, record := range l.effects.Records {
+		bytes += len(record.Key) + len(record.Value)
+	}
+	if bytes == 0 {
+		t.Error("nothing is stored")
+	}
+	t.Logf("eager: all %d members stop, %d requests, %d bytes stored, %v in all; cooperative: %d requests, %d bytes", members, requests, bytes,
+		time.Since(began).Round(time.Millisecond), 2*requests, 2*bytes)
+}
