@@ -29,6 +29,9 @@ func (app *application) complete(root *cobra.Command) {
 		"topic delete":   app.completeTopics,
 		"topic alter":    app.completeTopics,
 		"topic create":   completeNothing,
+		"group describe": app.completeGroups,
+		"group delete":   app.completeGroups,
+		"group reset":    atFirst(app.completeGroups),
 		"config list":    app.completeTarget,
 		"config get":     app.completeTarget,
 		"config set":     app.completeTarget,
@@ -57,6 +60,11 @@ func (app *application) complete(root *cobra.Command) {
 		"produce --input":         oneOf("lines", "json", "whole"),
 		"consume --from":          oneOf("beginning", "end"),
 		"consume --until":         oneOf("end"),
+		"group list --state":      oneOf("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead"),
+		"group list --type":       oneOf("classic", "consumer"),
+		"group reset --topic":     app.completeTopics,
+		"group reset --to":        oneOf("beginning", "end"),
+		"group reset --from-file": completeFiles("csv"),
 		"perf produce --topic":    app.completeTopics,
 		"perf consume --topic":    app.completeTopics,
 		"serve --network-engine":  oneOf(server.NetworkLoop, server.NetworkStream),
@@ -164,6 +172,17 @@ func (app *application) completeTopics(command *cobra.Command, arguments []strin
 			return
 		}
 		names = slices.DeleteFunc(topics.Names(), func(name string) bool { return slices.Contains(arguments, name) })
+	})
+	slices.Sort(names)
+	return completionsOf(names, begun, "")
+}
+
+func (app *application) completeGroups(command *cobra.Command, arguments []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []string
+	app.ask(command.Context(), func(ctx context.Context, admin *kadm.Client) {
+		if groups, err := admin.ListGroups(ctx); err == nil {
+			names = slices.DeleteFunc(groups.Groups(), func(name string) bool { return slices.Contains(arguments, name) })
+		}
 	})
 	slices.Sort(names)
 	return completionsOf(names, begun, "")

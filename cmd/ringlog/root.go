@@ -74,6 +74,7 @@ partition, 5 refused by the broker, 6 damage found by dump --verify, 7 warnings 
 		newConfig(app),
 		newProduce(app),
 		newConsume(app),
+		newGroup(app),
 		newDoctor(app),
 		newDump(app),
 		newPerf(app),
