@@ -58,6 +58,8 @@ func TestStorm(t *testing.T) {
 	h.enter("opening")
 	left := storm.openHalf(halfOpen)
 	await(t, "the half-open connections are there", func() bool { return int(b.Metric("ringlog_network_connections")) >= halfOpen*9/10 })
+	h.enter("half-open")
+	h.awaitRecords("half-open", 300)
 	h.enter("during")
 	began := time.Now()
 	storm.send(frames)
@@ -70,7 +72,7 @@ func TestStorm(t *testing.T) {
 		_ = socket.Close()
 	}
 	h.finish()
-	h.report("before", "opening", "during")
+	h.report("before", "opening", "half-open", "during")
 	b.expectAlive()
 	b.expectFramesBack()
 	await(t, "the half-open connections are gone", func() bool { return b.Metric("ringlog_network_connections") < 100 })
