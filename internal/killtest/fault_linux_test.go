@@ -137,6 +137,7 @@ func testHangingDisk(t *testing.T) {
 	answered := make(chan error, 1)
 	go func() { answered <- subjects[0].sendOnce(ctx, client) }()
 	awaitHealth(t, broker, http.StatusOK, "the disk is slow")
+	awaitLog(t, broker, "the disk does not answer")
 	if broker.Metric("ringlog_engine_oldest_operation_seconds") < 5 || broker.Metric("ringlog_engine_slow_total") != 1 {
 		t.Error("the metrics do not say that the disk does not answer")
 	}
@@ -145,10 +146,24 @@ func testHangingDisk(t *testing.T) {
 		t.Errorf("what was sent while the disk did not answer: %v", err)
 	}
 	awaitHealth(t, broker, http.StatusOK, "serving\n")
+	awaitLog(t, broker, "the disk answers again")
 	readAndCheck(t, broker.Address, subjects)
 	broker.Stop()
-	if !strings.Contains(broker.Log(), "the disk does not answer") || !strings.Contains(broker.Log(), "the disk answers again") {
-		t.Error("the log does not say that the disk did not answer")
+}
+
+// awaitLog waits until the broker has logged a sentence.
+func awaitLog(t *testing.T, broker *ringlogtest.Broker, sentence string) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for !strings.Contains(broker.Log(), sentence) {
+		select {
+		case <-deadline.C:
+			t.Fatalf("the broker does not log %q", sentence)
+		case <-again.C:
+		}
 	}
 }
 
