@@ -64,16 +64,8 @@ type position struct {
 }
 
 func (p *position) equal(other *position) bool {
-	return *p.numbers() == *other.numbers() && p.assigned.Equal(other.assigned) && p.revoking.Equal(other.revoking)
-}
-
-type positionNumbers struct {
-	epoch, previous int32
-	state           memberState
-}
-
-func (p *position) numbers() *positionNumbers {
-	return &positionNumbers{p.epoch, p.previous, p.state}
+	return p.epoch == other.epoch && p.previous == other.previous && p.state == other.state &&
+		p.assigned.Equal(other.assigned) && p.revoking.Equal(other.revoking)
 }
 
 // consumerMember is a member of a consumerGroup. Only the group's methods change it.

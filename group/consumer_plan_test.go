@@ -176,3 +176,25 @@ func TestOneMemberJoinsTwelveThousandOfAClassicGroup(t *testing.T) {
 	t.Logf("eager: all %d members stop, %d requests, %d bytes stored, %v in all; cooperative: %d requests, %d bytes", members, requests, bytes,
 		time.Since(began).Round(time.Millisecond), 2*requests, 2*bytes)
 }
+
+// A heartbeat that changes nothing is what coordinators of these groups are asked most: it costs its answer and nothing else,
+// whatever the size of the group.
+func TestAConsumerHeartbeatAllocatesItsAnswer(t *testing.T) {
+	g := newPlannedGroup(200)
+	ids := make([]string, 90)
+	for n := range ids {
+		ids[n] = fmt.Sprintf("member-%02d", n)
+	}
+	g.settle(ids)
+	request := &ConsumerHeartbeat{GroupID: "g", MemberID: ids[50], Epoch: g.epochs[ids[50]], RebalanceTimeoutMillis: -1}
+	var effects coord.Effects
+	if allocations := testing.AllocsPerRun(1000, func() {
+		effects.Reset()
+		g.machine.Step(g.now, coord.Request{Token: 1, Body: request}, &effects)
+	}); allocations > 1 {
+		t.Errorf("a heartbeat takes %v allocations", allocations)
+	}
+	if answer := effects.Answers[0].Body.(*ConsumerHeartbeatAnswer); answer.Err != nil || answer.HasAssignment || len(effects.Records) > 0 {
+		t.Errorf("answered with %+v", answer)
+	}
+}

@@ -5,7 +5,8 @@ package kafka
 //	0    the members of consumer groups, what they have and what they are to have (KIP-848)
 //	1    of each member, whether it speaks the classic protocol
 //
-// A classic group is not found here, as a consumer group is not by DescribeGroups: GROUP_ID_NOT_FOUND.
+// A classic group is not found here, as a consumer group is not by DescribeGroups: GROUP_ID_NOT_FOUND. A group that is named
+// twice is answered once, so that an answer stays in proportion to what there is.
 
 import (
 	"context"
@@ -23,11 +24,18 @@ const (
 )
 
 func consumerGroupDescribe(ctx context.Context, c *call, asked *kmsg.ConsumerGroupDescribeRequest, answer *kmsg.ConsumerGroupDescribeResponse) {
-	pending := make([]broker.GroupAnswer, len(asked.Groups))
-	for i, id := range asked.Groups {
-		pending[i] = c.session.protocol.broker.StartAskGroup(id, &group.DescribeConsumerGroup{GroupID: id})
+	var ids []string
+	var pending []broker.GroupAnswer
+	seen := make(map[string]bool, len(asked.Groups))
+	for _, id := range asked.Groups {
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		ids = append(ids, id)
+		pending = append(pending, c.session.protocol.broker.StartAskGroup(id, &group.DescribeConsumerGroup{GroupID: id}))
 	}
-	for i, id := range asked.Groups {
+	for i, id := range ids {
 		described, err := broker.AwaitGroup[*group.ConsumerGroupDescription](ctx, pending[i])
 		if err == nil {
 			err = described.Err

@@ -31,8 +31,11 @@ func TestAConsumerGroupMemberJoinsAndLeaves(t *testing.T) {
 			t.Fatalf("joined: %+v", joined)
 		}
 		describe := at(version, kmsg.NewPtrConsumerGroupDescribeRequest())
-		describe.Groups, describe.IncludeAuthorizedOperations = []string{"g", "nobody"}, true
+		describe.Groups, describe.IncludeAuthorizedOperations = []string{"g", "nobody", "g"}, true
 		described := ask[*kmsg.ConsumerGroupDescribeResponse](s.client, describe).Groups
+		if len(described) != 2 {
+			t.Fatalf("%d groups are described", len(described))
+		}
 		if described[1].ErrorCode != kerr.GroupIDNotFound.Code {
 			t.Errorf("a group that is not there: code %d", described[1].ErrorCode)
 		}
