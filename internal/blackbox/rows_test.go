@@ -40,6 +40,7 @@ var rows = []row{
 	{number: 23, name: "records that do not fit their batch", clause: "KAFKA-13149: INVALID_RECORD, not an unknown error", story: recordsThatDoNotFitTheirBatch},
 	{number: 24, name: "a checksum that is wrong", clause: "CORRUPT_MESSAGE, and the connection goes on", story: aChecksumThatIsWrong},
 	{number: 25, name: "a client that leaves in the middle of a large batch", clause: "the partition takes the next produce", story: aClientThatLeavesInTheMiddle},
+	{number: 26, name: "batches that compaction emptied", clause: "KIP-98: an empty batch keeps its offsets and its sequence", story: batchesThatCompactionEmptied},
 	{number: 28, name: "a batch above the limits of a fetch", clause: "KIP-74: the first batch is whole, the next ones are within the limits", story: aBatchAboveTheLimits},
 	{number: 29, name: "records are never null", clause: "FetchResponse: Records is empty when there are none (KAFKA-18646)", story: recordsAreNeverNull},
 	{number: 30, name: "kafka-go reads an empty topic", clause: "a fetch that times out is a whole answer without records", story: kafkaGoReadsAnEmptyTopic},
@@ -64,7 +65,7 @@ var rows = []row{
 
 // TestBlackBox plays all rows on two brokers.
 func TestBlackBox(t *testing.T) {
-	usual := ringlogtest.Start(t, ringlogtest.Options{})
+	usual := ringlogtest.Start(t, ringlogtest.Options{Flags: []string{"--set", "log.cleaner.backoff.ms=50"}})
 	forgetful := ringlogtest.Start(t, ringlogtest.Options{Flags: []string{
 		"--set", "log.retention.check.interval.ms=50",
 		"--set", "producer.id.expiration.ms=1000",
