@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -146,6 +147,22 @@ func TestScrubStepsBack(t *testing.T) {
 	r.pass(5 * time.Second)
 	if m := r.step.Metrics(); m.ScrubPasses != 1 {
 		t.Fatalf("afterwards: %d bytes, %d passes", m.ScrubBytes, m.ScrubPasses)
+	}
+	r.close()
+}
+
+// What compaction has left is as whole as what was appended, while segments are swapped and afterwards.
+func TestScrubAndCompaction(t *testing.T) {
+	r, _ := crashRig(t, compacted(), func(o *Options) { o.ScrubBytesPerSecond, o.ScrubInterval = 1<<20, time.Second })
+	want := r.fillKeys(300, 7)
+	r.pass(scrubFirst + 4*defaultCleanInterval)
+	m := r.step.Metrics()
+	if m.Cleans == 0 || m.ScrubPasses < 2 || m.Corruptions+m.Rereads+m.ReadErrors+m.IndexesRebuilt != 0 {
+		t.Fatalf("%d compactions, %d passes: %d ranges corrupt, %d reads repeated, %d failed, %d indexes rebuilt",
+			m.Cleans, m.ScrubPasses, m.Corruptions, m.Rereads, m.ReadErrors, m.IndexesRebuilt)
+	}
+	if got, _ := r.table(); !maps.Equal(got, want) {
+		t.Error("the table is another")
 	}
 	r.close()
 }
