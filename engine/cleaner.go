@@ -86,6 +86,9 @@ func (c *cleaner) next() {
 		if !l.config.Compact {
 			continue
 		}
+		if l.usable() == nil && l.sealable() != nil {
+			l.flushMoved() // what was complete before a restart is sealed by the next flush, and there may be none
+		}
 		l.enterActive()
 		d, _ := l.decideClean()
 		gauges.note(l, d)

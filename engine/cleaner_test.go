@@ -135,6 +135,24 @@ func TestCompactionKeepsTheNewestRecordOfEachKey(t *testing.T) {
 	r.close()
 }
 
+// A log that nothing is appended to after a restart is compacted all the same.
+func TestQuietLogIsCompactedAfterARestart(t *testing.T) {
+	config := compacted()
+	config.SegmentMillis = 5000
+	r, d := crashRig(t, config, func(o *Options) { o.JournalBytes, o.RetentionInterval = JournalBytesMin, time.Second })
+	want := r.fillKeys(12, 3)
+	r.pass(7 * time.Second) // the segment is ended, and what it has is in the journal
+	if r.metrics().Rolls == 0 {
+		t.Fatal("the active segment stays")
+	}
+	r.again(d, 7)
+	r.pass(3 * defaultCleanInterval)
+	table, records := r.table()
+	if m := r.metrics(); m.Cleans == 0 || !maps.Equal(table, want) || records != 3 {
+		t.Errorf("%d passes left %d records of %d keys", m.Cleans, records, len(table))
+	}
+}
+
 // A tombstone stays for delete.retention.ms after the pass that was the first to keep it, which
 // is written in its batch; then it goes, although nothing else is to be compacted.
 func TestTombstonesGoWhenTheirTimeIsUp(t *testing.T) {
