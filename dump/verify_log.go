@@ -416,6 +416,7 @@ func (c *logCheck) others() {
 	}
 	slices.Sort(names)
 	var snapshots []int64
+	var leftovers []string
 	for _, name := range names {
 		offset, _, suffix, ok := segment.ParsePassName(name)
 		where := path.Join(c.log.ID.String(), name)
@@ -424,10 +425,18 @@ func (c *logCheck) others() {
 			snapshots = append(snapshots, offset)
 		case named[where], name == segment.ManifestName, name == segment.ManifestNewName, segment.IsPrepared(name):
 		case ok, strings.HasSuffix(name, segment.NewSuffix):
-			c.report.note(where, c.label, "log.meta does not name it: what was being made when the broker ended, or is being removed")
+			leftovers = append(leftovers, name)
 		default:
 			c.report.note(where, c.label, "the engine knows no such name and leaves it alone")
 		}
+	}
+	if len(leftovers) > 0 { // one note: compaction and retention may leave hundreds
+		bytes := int64(0)
+		for _, name := range leftovers {
+			bytes += c.files[name]
+		}
+		c.report.note(path.Join(c.log.ID.String(), leftovers[0]), c.label, "files that log.meta does not name: %d, of %d bytes in all, this one the first: being made when the broker ended, or being removed",
+			len(leftovers), bytes)
 	}
 	end := c.next
 	if c.options.Live {
