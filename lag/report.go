@@ -90,7 +90,7 @@ func Analyse(now, before *Observation) Report {
 	}
 	if before != nil {
 		r.Rates = ratesOf(now, before)
-		drain := DrainTime(r.Records, -r.Rates.Change)
+		drain := DrainTime(r.Records, r.Rates.Consumed-r.Rates.Produced)
 		r.Drain = &drain
 		r.Stuck = r.Records > 0 && now.Committed == before.Committed && now.End > before.End
 	}
@@ -120,8 +120,8 @@ func DrainTime(records int64, surplus float64) time.Duration {
 	return duration(float64(records) / surplus)
 }
 
-// ratesOf counts the position as it was committed, so that records which retention took away are not taken for consumed
-// ones twice: the lag's change is that of what can be read.
+// ratesOf takes the lag's change from what can be read, and not from the other two: records that retention deletes leave
+// the lag too, and nobody consumed them.
 func ratesOf(now, before *Observation) *Rates {
 	seconds := now.At.Sub(before.At).Seconds()
 	return &Rates{

@@ -32,6 +32,7 @@ func (app *application) complete(root *cobra.Command) {
 		"group describe": app.completeGroups,
 		"group delete":   app.completeGroups,
 		"group reset":    atFirst(app.completeGroups),
+		"lag":            app.completeGroups,
 		"config list":    app.completeTarget,
 		"config get":     app.completeTarget,
 		"config set":     app.completeTarget,

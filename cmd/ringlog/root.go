@@ -75,6 +75,7 @@ partition, 5 refused by the broker, 6 damage found by dump --verify, 7 warnings 
 		newProduce(app),
 		newConsume(app),
 		newGroup(app),
+		newLag(app),
 		newDoctor(app),
 		newDump(app),
 		newPerf(app),

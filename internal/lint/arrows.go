@@ -16,7 +16,7 @@ var leaves = []string{"record", "buffer", "meta"}
 
 // everyone is a composition root's reach.
 var everyone = []string{"net/...", "frontend/...", "broker/...", "coord/...", "group/...", "txn/...", "replica/...", "tier/...",
-	"engine/...", "record/...", "buffer/...", "meta/...", "raftctl/...", "client/...", "perf/...", "server/...", "doctor/...", "dump/...", "internal/..."}
+	"engine/...", "record/...", "buffer/...", "meta/...", "raftctl/...", "client/...", "perf/...", "server/...", "doctor/...", "dump/...", "lag/...", "internal/..."}
 
 // arrows is the whole house; the first row whose pattern matches a package is
 // its row, so narrow patterns come first. docs/architecture.md draws the same.
@@ -44,6 +44,7 @@ var arrows = []arrow{
 	{"perf/...", []string{"client", "record", "buffer", "engine/disk/..."}, "a load generator sees what a client and a disk see"},
 	{"doctor/gather/...", []string{"doctor", "engine/disk/...", "engine/segment"}, "facts are gathered from the system and the disk seam; what a configuration or a broker says is handed in"},
 	{"doctor/...", nil, "doctor judges facts that it is given"},
+	{"lag/...", nil, "lag reckons with what it is given: who asks a broker is the command line"},
 	{"dump/...", []string{"engine/segment", "engine/journal", "engine/plan", "replica", "record", "meta", "raftctl"}, "what is stored is read with the decoders of its owners, and no engine runs"},
 	{"internal/cuttest/...", []string{"engine", "replica", "record", "internal/..."}, "power is cut under the engine with the replica that it will run, and nothing above"},
 	{"internal/blackbox/...", []string{"record", "internal/..."}, "the real binary is met from outside: by clients, and by batches that nobody's client makes"},

@@ -11,7 +11,7 @@ import (
 
 // purePackages decide and do nothing else: Step(now, event) → effects. That is
 // what lets a whole cluster be replayed from one seed.
-var purePackages = []string{"meta/...", "replica/...", "engine/plan/...", "engine/compact/...", "engine/journal/...", "engine/model/...", "raftctl/controller/...", "frontend/kafka/fetchsession/...", "group/...", "txn/...", "doctor"}
+var purePackages = []string{"meta/...", "replica/...", "engine/plan/...", "engine/compact/...", "engine/journal/...", "engine/model/...", "raftctl/controller/...", "frontend/kafka/fetchsession/...", "group/...", "txn/...", "doctor", "lag"}
 
 // impureImports bring in clocks, threads, chance or the outside world.
 var impureImports = map[string]string{
