@@ -2,7 +2,8 @@
 // for every record that it had acknowledged: each must be there once, at its
 // offset, unchanged, in its producer's order, between dense offsets, with
 // nothing beside what was sent, and whatever a consumer was ever shown must still be
-// there too.
+// there too. Of a compacted topic, a reader must end with the newest value of every
+// key.
 //
 // The package itself is the memory of what happened and the judge of what is
 // found; it knows no broker, and its own tests plant every kind of fault. The

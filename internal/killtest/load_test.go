@@ -33,6 +33,7 @@ type subject struct {
 	options    []kgo.Opt // of its producers
 	retries    bool      // its producers send again what was not answered: no failure is expected
 	history    *History
+	table      *Table             // of a compacted topic, whose records have keys; nil for another
 	log        map[int32][]Record // what was read of it so far
 }
 
@@ -170,19 +171,37 @@ func (p *producer) burst(ctx context.Context, t *testing.T, random *rand.Rand) {
 			return
 		case p.slots <- struct{}{}:
 		}
-		name := s.history.Send(p.number)
-		record := &kgo.Record{Topic: s.topic, Partition: random.Int32N(s.partitions), Value: name.Value()}
+		name, record := s.next(p.number, random)
 		p.client.Produce(context.Background(), record, func(record *kgo.Record, err error) {
 			<-p.slots
 			switch {
 			case err == nil:
-				s.history.Acknowledge(name, Position{record.Partition, record.Offset})
+				s.acknowledge(name, record)
 			case s.retries:
 				p.failed.Do(func() { t.Errorf("record %v of %s: %v", name, s.topic, err) })
 			default:
 				p.refused.Store(true)
 			}
 		})
+	}
+}
+
+// next makes the next record of a producer; it counts as sent.
+func (s *subject) next(producer int32, random *rand.Rand) (Name, *kgo.Record) {
+	name := s.history.Send(producer)
+	record := &kgo.Record{Topic: s.topic, Partition: random.Int32N(s.partitions), Value: name.Value()}
+	if s.table != nil {
+		s.enter(name, record, random)
+	}
+	return name, record
+}
+
+// acknowledge notes that a record's produce was answered with success.
+func (s *subject) acknowledge(name Name, record *kgo.Record) {
+	at := Position{record.Partition, record.Offset}
+	s.history.Acknowledge(name, at)
+	if s.table != nil {
+		s.table.Acknowledge(name, at)
 	}
 }
 

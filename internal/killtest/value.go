@@ -45,6 +45,11 @@ func ParseValue(value []byte) (Name, bool) {
 	if len(value) < nameBytes {
 		return Name{}, false
 	}
-	name := Name{int32(binary.BigEndian.Uint32(value)), int64(binary.BigEndian.Uint64(value[4:]))}
+	name := parseName(value)
 	return name, string(name.Value()) == string(value)
+}
+
+// parseName returns the name that value begins with, which has at least nameBytes.
+func parseName(value []byte) Name {
+	return Name{int32(binary.BigEndian.Uint32(value)), int64(binary.BigEndian.Uint64(value[4:]))}
 }
