@@ -13,7 +13,7 @@ import (
 // flexible (KIP-482): compact strings and arrays, tagged fields at the end of each struct.
 //
 //	3   ConsumerGroupMetadata            epoch i32; tag 0: hash of the topics subscribed to i64
-//	4   ConsumerGroupPartitionMetadata   read over: Kafka before 4.1 kept there what the hash stands for now
+//	4   ConsumerGroupPartitionMetadata   read over: Kafka before 4.1 kept there what the hash of 3 stands for
 //	5   ConsumerGroupMemberMetadata      what a member says about itself
 //	6   ...TargetAssignmentMetadata      epoch i32; tag 0: when it was computed i64
 //	7   ...TargetAssignmentMember        [topic id, [partition]]
@@ -63,11 +63,16 @@ func consumerTombstone(c call, version int16, group, part string) coord.Record {
 }
 
 func consumerMetadataRecord(group string, epoch int32, hash int64) coord.Record {
+	return consumerEpochRecord(keyConsumerMetadata, group, epoch, hash)
+}
+
+// consumerEpochRecord is a record with an epoch and one tagged number.
+func consumerEpochRecord(version int16, group string, epoch int32, tagged int64) coord.Record {
 	var v flexible
 	v.int16(valueConsumer)
 	v.int32(epoch)
-	v.tags(tag{0, func(v *flexible) { v.int64(hash) }})
-	return coord.Record{Key: consumerKey(keyConsumerMetadata, group, ""), Value: v.bytes}
+	v.tags(tag{0, func(v *flexible) { v.int64(tagged) }})
+	return coord.Record{Key: consumerKey(version, group, ""), Value: v.bytes}
 }
 
 func consumerMemberRecord(group string, member *consumerMember) coord.Record {
@@ -105,11 +110,7 @@ func (m *classicMembership) encode(v *flexible) {
 }
 
 func consumerTargetMetadataRecord(group string, epoch int32, millis int64) coord.Record {
-	var v flexible
-	v.int16(valueConsumer)
-	v.int32(epoch)
-	v.tags(tag{0, func(v *flexible) { v.int64(millis) }})
-	return coord.Record{Key: consumerKey(keyConsumerTargetMetadata, group, ""), Value: v.bytes}
+	return consumerEpochRecord(keyConsumerTargetMetadata, group, epoch, millis)
 }
 
 func consumerTargetRecord(group string, member *consumerMember) coord.Record {
